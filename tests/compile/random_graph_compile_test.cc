@@ -321,6 +321,8 @@ TEST_F(RandomGraphCompile, RowSteps) {
     jobs.push_back({graphs[i].name, graphs[i].chain, 64});
   }
   jobs.push_back({"vocabulary", testing::LargestOfRows(0, 50257, 32, DType::kBF16), 4});
+  jobs.push_back({"tokens of a vocabulary", testing::DrawnTokens(0, 50257, 20), 8});
+  jobs.push_back({"tokens of all of a vocabulary", testing::DrawnTokens(0, 128256, 0), 8});
   jobs.push_back({"long sums", testing::SumsOfRows(0, 128256, DType::kF32), 4});
   jobs.push_back({"rows behind others", testing::RowsBesideOthers(false), 64});
   ExpectCompileOrRefusal(jobs);

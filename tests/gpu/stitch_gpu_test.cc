@@ -8,6 +8,7 @@
 #include "tests/support/forced_hands.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/window_graphs.h"
@@ -51,6 +52,21 @@ class Stitch : public GpuTest {
   struct Counts {
     int runs = 0, wrong = 0, kernels = 0;
   };
+
+  // The chosen plan of every case gives every bit of the reference.
+  void ExpectExact(const std::vector<GraphCase>& cases,
+                   const std::vector<std::vector<std::string>>& inputs) {
+    std::vector<PlanJob> jobs;
+    for (const GraphCase& c : cases) jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
+    const auto plans = PrepareAll(engine(), jobs);
+    Counts counts;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto runs = StitchRuns::MakeExact(ports(), cases[i], inputs[i]);
+      EXPECT_OK(runs) << cases[i].id;
+      if (runs.ok()) CheckPlan(runs->get(), cases[i].id, plans[i], &counts);
+    }
+    std::printf("%d runs, %d wrong\n", counts.runs, counts.wrong);
+  }
 
   // Plans of every case, prepared on all cores: unfused at even places, of the first cases only
   // (NOT_FOUND elsewhere: they have a kernel for every op), best at odd ones.
@@ -609,6 +625,15 @@ TEST_F(Stitch, Windows) {
       cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
     }
   }
+  for (const int64_t columns : {50257, 151936}) {
+    for (const int64_t count : {0, 20}) {
+      const Chain tokens = testing::DrawnTokens(0, columns, count);
+      for (const int64_t m : {1, 8, 32}) {
+        cases.push_back(
+            {absl::StrCat("tokens of ", count, " of ", columns, " m ", m), "", tokens, m});
+      }
+    }
+  }
   ExpectBoth(cases);
 }
 
@@ -688,16 +713,58 @@ TEST_F(Stitch, RowStepsAreExact) {
     inputs.push_back({std::string(reinterpret_cast<const char*>(&seed), sizeof seed),
                       std::string(reinterpret_cast<const char*>(&offset), sizeof offset)});
   }
-  std::vector<PlanJob> jobs;
-  for (const GraphCase& c : cases) jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
-  const auto plans = PrepareAll(engine(), jobs);
-  Counts counts;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const auto runs = StitchRuns::MakeExact(ports(), cases[i], inputs[i]);
-    EXPECT_OK(runs) << cases[i].id;
-    if (runs.ok()) CheckPlan(runs->get(), cases[i].id, plans[i], &counts);
+  ExpectExact(cases, inputs);
+}
+
+// Tokens equal the reference's on every plan and number of rows: of NaN, infinities, equal logits;
+// of logits that a product makes, whose sums are exact.
+TEST_F(Stitch, TokensAreTheReferences) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> special = {-kInfinity, -kInfinity, 0.0, -0.0, 1, -1, 0.5, 9, 9.5, 9.25};
+  const std::vector<double> heats = {0, 0.25, 0.5, 1, 2}, shares = {0.25, 0.5, 0.75, 1.5};
+  const std::vector<double> counts = {0, 1, 2, 7, 20, 33}, digits = {0, 1, -1, 0.5, 0.25, -2};
+  const int64_t seed = (int64_t{5} << 40) + 3, offset = 77;
+  const auto bytes_of = [](int64_t number) {
+    return std::string(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  const char* const draw =
+      "k: s32[M]; heat, p, q: f32[M]; seed, offset: s64[];"
+      "out next_token(logits, seed, offset, count=20, k=k, temperature=heat, top_p=p, min_p=q * "
+      "0.125)";
+  std::vector<GraphCase> cases;
+  std::vector<std::vector<std::string>> inputs;  // in canonical order
+  const auto add = [&](const std::string& name, const Chain& chain, int64_t m,
+                       std::vector<std::string> caller) {
+    for (const int64_t number : {seed, offset}) caller.push_back(bytes_of(number));
+    std::vector<std::string> canonical;
+    for (const int32_t at : chain.InputOrder())
+      canonical.push_back(caller[static_cast<size_t>(at)]);
+    cases.push_back({absl::StrCat(name, " m ", m), "", chain, m});
+    inputs.push_back(std::move(canonical));
+  };
+  for (const int64_t m : {1, 8, 33}) {
+    std::vector<std::string> rows = {
+        DrawnOf(counts, DType::kS32, m), DrawnOf(heats, DType::kF32, m),
+        DrawnOf(shares, DType::kF32, m), DrawnOf(shares, DType::kF32, m)};
+    for (const int64_t columns : {40, 8192, 9001, 151936}) {
+      for (const bool nan : {false, true}) {
+        std::vector<double> some = special;
+        if (nan) some.insert(some.end(), {std::nan(""), kInfinity});
+        std::vector<std::string> all = rows;
+        all.insert(all.begin(), DrawnOf(some, DType::kBF16, m * columns));
+        add(absl::StrCat("tokens of ", columns, nan ? " with NaN" : ""),
+            ReadChain(absl::StrCat("logits: bf16[M,$0];", draw), columns), m, all);
+      }
+    }
+    std::vector<std::string> all = rows;
+    all.insert(all.begin(),
+               {DrawnOf(digits, DType::kBF16, m * 64), DrawnOf(digits, DType::kBF16, 12000 * 64)});
+    add("tokens after a product",
+        ReadChain(absl::StrCat("x: bf16[M,64]; head: const bf16[12000,64];",
+                               "logits = bf16(x @ head.T);", draw)),
+        m, all);
   }
-  std::printf("%d runs, %d wrong\n", counts.runs, counts.wrong);
+  ExpectExact(cases, inputs);
 }
 
 // Ids far outside of a table that ends where its buffer does give zeros and read nothing there;

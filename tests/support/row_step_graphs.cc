@@ -62,6 +62,17 @@ Chain RowsBesideOthers(bool m_first) {
   return ReadChain("x: f16[$0,40]; out topk(x, 2), cumsum(x)", m_first ? "M,3" : "3,M");
 }
 
+Chain DrawnTokens(int64_t rows, int64_t columns, int64_t count) {
+  return ReadChain(
+      "x: bf16[$0,$1]; heat, q: f32[$0]; seed, offset: s64[]; $3"
+      "token, logarithm = next_token(x * 8:bf16, seed, offset, count=$2, temperature=heat,"
+      "min_p=q * 0.125, logprob=1$4); out token, logarithm",
+      ExtentText(rows), columns, count,
+      count == 0 ? ""
+                 : absl::StrCat("k: s32[", ExtentText(rows), "]; p: f32[", ExtentText(rows), "];"),
+      count == 0 ? "" : ", k=k, top_p=abs(p)");
+}
+
 std::vector<RowStepGraph> RowStepGraphs() {
   std::vector<RowStepGraph> graphs;
   const auto add = [&](const std::string& name, Chain chain, int64_t m) {
@@ -94,6 +105,10 @@ std::vector<RowStepGraph> RowStepGraphs() {
     add(absl::StrCat("places of ones of ", columns), PlacesOfOnes(0, columns), 9);
     add(absl::StrCat("dropout of ", columns + 1), DropoutNorm(0, columns + 1), 11);
     add(absl::StrCat("dropout of ", columns), DropoutNorm(9, columns), 0);
+  }
+  for (const int64_t columns : {33, 200}) {
+    add(absl::StrCat("tokens of ", columns), DrawnTokens(0, columns, 0), 9);
+    add(absl::StrCat("tokens of 20 of ", columns), DrawnTokens(0, columns, 20), 9);
   }
   return graphs;
 }

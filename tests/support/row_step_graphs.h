@@ -40,6 +40,10 @@ Chain DropoutNorm(int64_t rows, int64_t columns);
 // which plans once it is normalised.
 Chain RowsBesideOthers(bool m_first);
 
+// A token of each row of bf16 logits[rows, columns] and its log probability, drawn from the `count`
+// largest, or from all where that is 0; rows have a temperature and bounds of their own.
+Chain DrawnTokens(int64_t rows, int64_t columns, int64_t count);
+
 struct RowStepGraph {
   std::string name;
   Chain chain;

@@ -277,6 +277,51 @@ TEST(StitchPlans, ARouterIsOneKernel) {
   }
 }
 
+// A row of a vocabulary is taken by tiles: few of them have its largest.
+TEST(StitchPlans, OfTokensOfLongRowsComputeThem) {
+  for (const int64_t columns : {8320, 9001}) {
+    for (const int64_t count : {0, 20}) {
+      const Chain chain = testing::DrawnTokens(0, columns, count);
+      const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
+      for (const Plan& plan : EveryPlan(PlansOf(*form->chain, 4))) {
+        EXPECT_LT(testing::WorstError(*form->chain, plan, 4, 3), 1e-2)
+            << columns << " " << plan.name();
+      }
+    }
+  }
+}
+
+// What docs/lab/next-token.md says of 151,936 logits on an h200, alone and after their product.
+TEST(StitchPlans, ATokenOfAVocabularyIsAFewKernels) {
+  struct Case {
+    int64_t m, count;
+    bool product;
+    size_t kernels;
+    double most_us;
+  };
+  for (const Case& c : {Case{1, 20, false, 3, 13},
+                        {8, 20, false, 4, 26},
+                        {32, 20, false, 4, 28},
+                        {128, 20, false, 4, 36},
+                        {1, 0, false, 2, 5},
+                        {8, 0, false, 2, 9},
+                        {32, 0, false, 2, 28},
+                        {1, 20, true, 4, 90},
+                        {8, 20, true, 5, 105},
+                        {32, 20, true, 5, 105}}) {
+    const Chain chain = ReadChain(
+        "$0; heat$1: f32[M]; seed, offset: s64[];"
+        "out next_token(logits, seed, offset, temperature=heat$2)",
+        c.product ? "x: bf16[M,1024]; head: const bf16[151936,1024]; logits = bf16(x @ head.T)"
+                  : "logits: bf16[M,151936]",
+        c.count > 0 ? ", p" : "", c.count > 0 ? ", count=20, top_p=p" : "");
+    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
+    const FusionResult result = PlansOf(*form->chain, c.m);
+    EXPECT_EQ(result.chosen.kernels.size(), c.kernels) << c.m << result.chosen.ToText();
+    EXPECT_LT(result.chosen.PredictedUs(), c.most_us) << c.m << " of " << c.count;
+  }
+}
+
 // Parts of a row are taken by blocks of their own: tokens of a vocabulary.
 TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
   for (const int64_t columns : {128256, 50257}) {
