@@ -33,8 +33,9 @@ Chain EveryOp() {
   const ValueId turned = *b.Transpose(doubled, {1, 0, 2});
   const ValueId ids = *b.Input({DType::kS64, {Dim::M(), C(2)}}, {false, {}, "ids"});
   const ValueId cache = *b.Input({DType::kBF16, {C(9), C(2)}}, {false, {}, "cache"});
-  const ValueId written = *b.Scatter(cache, *b.Input({DType::kS64, {C(3)}}, {false, {}, "slots"}),
-                                     *b.Input({DType::kBF16, {C(3), C(2)}}, {false, {}, "rows"}));
+  const ValueId rows = *b.Input({DType::kBF16, {C(3), C(2)}}, {false, {}, "rows"});
+  const ValueId slots = *b.Input({DType::kS64, {C(3)}}, {false, {}, "slots"});
+  const ValueId written = *b.Scatter(cache, slots, rows);
   const ValueId taken = *b.Gather(*b.Gather(w, ids), *b.Reshape(target, {Dim::M(), C(2), C(1)}), 2);
   const ValueId experts = *b.Input({DType::kBF16, {C(3), C(4), C(8)}}, {true, {}, "experts"});
   const ValueId token = *b.Input({DType::kBF16, {Dim::M(), C(8)}}, {false, {}, "token"});
