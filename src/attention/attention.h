@@ -82,8 +82,8 @@ struct AttentionProblem {
 
   // Whether scores are scaled by one number above 0 at most.
   bool IsPlain() const;
-  // The same with one row a batch, where neighbouring batches have the same keys and values, as
-  // rows of one batch.
+  // Grouped-query attention of one row: makes neighbouring batches that have the same keys and
+  // values rows of one batch. Other problems stay as they are.
   void JoinSharedKeys();
   double Scale() const;  // of a plain one
   int Terms() const;
@@ -163,30 +163,32 @@ std::vector<FoundAttention> FindAttention(const Chain& chain,
 
 // AttentionSchedule: how a kernel of attention runs; which schedules are legal; their times.
 
-// A block takes items, which are 64 rows of a batch for each of its warpgroups; or the blocks of a
-// cluster share the keys of an item and join their sums in shared memory.
+// A block takes items. An item is 64 rows of a batch for each of the block's warpgroups. With
+// splits (split-KV of flash decoding), each block of a cluster takes a range of an item's keys, and
+// the blocks join their partial sums in shared memory.
 struct AttentionSchedule {
   int warpgroups = 1;    // that multiply
   int block_keys = 64;   // keys of a tile: a multiple of 16
   int stages = 2;        // tiles of k or v in shared memory
   int query_stages = 1;  // items' rows of q in shared memory
   int resident = 1;      // blocks on an SM
-  int parts = 1;         // blocks of a cluster: a power of two
-  int64_t grid = 1;      // blocks: a multiple of the parts
+  int splits = 1;        // ranges of keys, a block of a cluster each: a power of two
+  int64_t grid = 1;      // blocks: a multiple of the splits
 
   int BlockRows() const { return 64 * warpgroups; }
   int Threads() const { return 128 * warpgroups + (warpgroups == 1 ? 32 : 128); }
-  std::string ToString() const;  // "warpgroups2 keys128 stages4 queries1 resident1 grid384"
+  std::string ToString() const;  // "warpgroups1 keys64 stages4 queries1 resident2 splits8 grid64"
   void Write(ByteWriter& w) const;
   static absl::StatusOr<AttentionSchedule> Read(ByteReader& r);
-  SINTER_FIELDS(AttentionSchedule, warpgroups, block_keys, stages, query_stages, resident, parts,
+  SINTER_FIELDS(AttentionSchedule, warpgroups, block_keys, stages, query_stages, resident, splits,
                 grid);
 };
 
 int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,
                        int64_t m);
 int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
-// What of it holds an item's rows of q, a tile of k or v, and what parts of an item send.
+// The bytes of an item's rows of q, of a tile of k or v, and of the partial sums that a block
+// receives.
 int64_t AttentionQueryBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
 int64_t AttentionStageBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
 int64_t AttentionJoinBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);

@@ -35,7 +35,7 @@ void ProblemFields(Codec& codec, Problem& p) {
 
 // Makes the first `group` batches of a matrix of one row its rows. False where they do not lie at
 // one stride.
-bool JoinBatches(int64_t group, int64_t batches, bool of_m, BatchedMatrix* matrix) {
+bool JoinBatches(int64_t group, BatchedMatrix* matrix) {
   std::vector<BatchDigit> left;
   matrix->row = 0;
   for (const BatchDigit& digit : matrix->digits) {
@@ -44,8 +44,7 @@ bool JoinBatches(int64_t group, int64_t batches, bool of_m, BatchedMatrix* matri
       left.push_back({digit.inner / group, digit.extent, digit.stride});
       continue;
     }
-    const bool of_m_alone = digit.extent == 0;
-    if (digit.inner != 1 || of_m_alone || digit.extent % group != 0) return false;
+    if (digit.inner != 1 || digit.extent % group != 0) return false;
     matrix->row = digit.stride;
     if (digit.extent > group) left.push_back({1, digit.extent / group, digit.stride * group});
   }
@@ -179,11 +178,9 @@ void AttentionProblem::JoinSharedKeys() {
     if (!keyed->digits.empty()) group = std::min(group, keyed->digits.front().inner);
   }
   AttentionProblem joined = *this;
-  const auto join = [&](BatchedMatrix* matrix) {
-    return JoinBatches(group, batches, of_m, matrix);
-  };
-  bool joins = group > 1 && join(&joined.q) && join(&joined.k) && join(&joined.v) &&
-               join(&joined.out) && joined.q.row > 0 && joined.out.row > 0;
+  const auto join = [&](BatchedMatrix* matrix) { return JoinBatches(group, matrix); };
+  bool joins = group > 1 && group <= kMaxAttentionRows && join(&joined.q) && join(&joined.k) &&
+               join(&joined.v) && join(&joined.out) && joined.q.row > 0 && joined.out.row > 0;
   for (ScoreStep& step : joined.steps) {
     if (step.HasTerm()) joins = joins && join(&step.term);
   }

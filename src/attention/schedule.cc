@@ -28,26 +28,28 @@ constexpr double kBlocks[] = {1, 1.08, 1.03};  // by warpgroups: the warpgroups 
                                                // its loads
 constexpr double kLaunchUs = 0.76;             // besides the costs of every kernel
 constexpr double kLoads = 0.81;                // of L2's time: neighbours read the same keys
-// Fitted to 420 schedules of 35 problems of few rows on an H200: rms of the same 0.07. Loads of
-// what only one item reads come from HBM:
-constexpr double kStream = 0.93;     // of its rate
-constexpr double kFirstUs = 0.77;    // until the first of them are there
-constexpr double kLatencyUs = 0.74;  // until a stage is filled that the loader asked for,
-constexpr double kHeld = 0.78;       // and the share of a tile's time for which it is not free
-constexpr double kPartUs = 0.06;     // to begin a part of an item and to add it,
-constexpr double kPush = 2;          // and of the time of pushes of 16 bytes, by pairs of numbers
+// Fitted to 420 schedules of 35 problems of few rows on an H200: rms of the same 0.07
+// (docs/lab/attention.md). Loads of keys that one item reads alone come from HBM.
+constexpr double kStream = 0.93;     // share of HBM's rate that they reach
+constexpr double kFirstUs = 0.77;    // until the first loads of a kernel have arrived
+constexpr double kLatencyUs = 0.74;  // until a load of HBM has filled a stage
+constexpr double kHeld = 0.78;       // share of a tile's time during which a stage is in use
+constexpr double kSplitUs = 0.06;    // for each block of a cluster that joins partial sums
+// Pushes of 8 bytes take so many times what pushes of 16 bytes take, to which dsm_bytes_per_us
+// belongs.
+constexpr double kPush = 2;
 
 constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is chosen
 
 constexpr int kMaxWarpgroups = 3, kMaxBlockKeys = 256, kMaxStages = 8, kMaxResident = 16;
-constexpr int kMaxParts = 16;
+constexpr int kMaxSplits = 16;
 
 // Writes or reads a schedule, by the codec.
 template <typename Codec, typename Schedule>
 void ScheduleFields(Codec& codec, Schedule& s) {
   constexpr uint32_t kMost = kMaxBlockKeys;
   codec(Word(s.warpgroups, kMost), Word(s.block_keys, kMost), Word(s.stages, kMost),
-        Word(s.query_stages, kMost), Word(s.resident, kMost), Word(s.parts, kMost), s.grid);
+        Word(s.query_stages, kMost), Word(s.resident, kMost), Word(s.splits, kMost), s.grid);
 }
 
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
@@ -77,10 +79,10 @@ double TilesOfItem(const AttentionProblem& p, const AttentionSchedule& s) {
   return tiles / static_cast<double>(items);
 }
 
-// Tiles of keys that one of the blocks that share an item looks at, in the mean.
+// Tiles of keys that a block multiplies with an item: in the mean, or the most of its splits.
 double TilesOfBlock(const AttentionProblem& p, const AttentionSchedule& s) {
-  if (s.parts == 1) return TilesOfItem(p, s);
-  return static_cast<double>(CeilDiv(KeyTiles(p, s), s.parts));
+  if (s.splits == 1) return TilesOfItem(p, s);
+  return static_cast<double>(CeilDiv(KeyTiles(p, s), s.splits));
 }
 
 // Batches that have elements of their own.
@@ -139,16 +141,16 @@ double LoadsOfBlock(const AttentionProblem& p, const AttentionSchedule& s) {
 struct Turns {
   int64_t items = 0, at_once = 0;
   double hbm_bytes = 0;  // of an item
-  double hbm_share = 0;  // of an item's loads, where its keys are no other item's
+  double hbm_share = 0;  // of an item's loads that HBM serves; 0 where items share keys
 };
 
 // Adds the times of `count` turns, in which `clusters` take an item each. Returns their sum.
 double AddTurns(const AttentionProblem& p, const AttentionSchedule& s, const Turns& turns,
                 int64_t count, int64_t clusters, const DeviceModel& model, Prediction* time) {
   const double sms = model.sm_count, tiles = TilesOfBlock(p, s), loads = LoadsOfBlock(p, s);
-  const auto blocks = static_cast<double>(clusters * s.parts), times = static_cast<double>(count);
+  const auto blocks = static_cast<double>(clusters * s.splits), times = static_cast<double>(count);
   const double on_sm = std::min(static_cast<double>(s.resident),
-                                std::ceil(static_cast<double>(turns.at_once * s.parts) / sms));
+                                std::ceil(static_cast<double>(turns.at_once * s.splits) / sms));
   const double tile_us = TileUs(p, s, on_sm * s.warpgroups, model);
   const double idle = std::max(0.0, 1 - blocks / sms);
   const double few = 4 - std::min(s.stages, 4);
@@ -167,11 +169,11 @@ double AddTurns(const AttentionProblem& p, const AttentionSchedule& s, const Tur
   time->tensor_us += times * tensor;
   time->intake_us += times * intake;
   double join = 0;
-  if (s.parts > 1) {
-    const auto cluster = static_cast<size_t>(ClusterIndex(s.parts));
+  if (s.splits > 1) {
+    const auto cluster = static_cast<size_t>(ClusterIndex(s.splits));
     const double pushed = blocks * static_cast<double>(AttentionJoinBytes(p, s));
     time->dsm_bytes += times * pushed;
-    join = kPartUs * s.parts + kPush * pushed / model.dsm_bytes_per_us[cluster];
+    join = kSplitUs * s.splits + kPush * pushed / model.dsm_bytes_per_us[cluster];
   }
   time->dsm_us += times * join;
   return times * (std::max({hbm, l2, tensor, intake}) + join);
@@ -189,17 +191,17 @@ int BlockKeysOf(const AttentionProblem& p) {
 
 // Clusters that run at a time.
 int64_t ResidentClusters(const AttentionSchedule& s, const DeviceModel& model) {
-  const auto index = static_cast<size_t>(ClusterIndex(s.parts));
-  return int64_t{s.resident} * (s.parts == 1 ? model.sm_count : model.resident_clusters[index]);
+  const auto index = static_cast<size_t>(ClusterIndex(s.splits));
+  return int64_t{s.resident} * (s.splits == 1 ? model.sm_count : model.resident_clusters[index]);
 }
 
-// As many blocks as are resident, each of which takes every grid-th item, as do clusters. Where a
+// As many blocks (with splits, clusters) as are resident. Each takes every grid-th item. Where a
 // term is the same for items that lie so far apart, a block keeps it in registers.
 int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
                const DeviceModel& model) {
   const int64_t items = std::max<int64_t>(AttentionItems(p, s, m), 1);
   const int64_t grid = std::min(items, ResidentClusters(s, model));
-  if (s.parts > 1) return grid * s.parts;
+  if (s.splits > 1) return grid * s.splits;
   int64_t period = 1;
   for (const ScoreStep& step : p.steps) {
     if (!step.HasTerm() || p.keys > s.block_keys) continue;
@@ -214,7 +216,7 @@ int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
 
 // What is the same in all schedules; 0: any.
 struct Settled {
-  int warpgroups = 0, parts = 0;
+  int warpgroups = 0, splits = 0;
 };
 
 // Adds the schedules that have the warpgroups and keys of `s`; `why`: what is wrong with one that
@@ -223,12 +225,13 @@ void AddSchedules(AttentionSchedule s, const Settled& settled, const AttentionPr
                   int64_t m, const DeviceModel& model, std::vector<RankedAttention>* ranked,
                   absl::Status* why) {
   const int64_t items = AttentionItems(problem, s, m);
-  for (s.parts = 1; s.parts <= kMaxParts; s.parts *= 2) {
-    if (settled.parts > 0 && s.parts != settled.parts) continue;
-    if (s.parts > 1 && (s.parts > KeyTiles(problem, s) || items > 2 * model.sm_count)) break;
+  for (s.splits = 1; s.splits <= kMaxSplits; s.splits *= 2) {
+    if (settled.splits > 0 && s.splits != settled.splits) continue;
+    if (s.splits > 1 && (s.splits > KeyTiles(problem, s) || ResidentClusters(s, model) == 0)) break;
+    if (s.splits > 1 && settled.splits == 0 && items > 2 * model.sm_count) break;
     for (s.resident = 1; s.resident <= kMaxResident; ++s.resident) {
       for (const int stages : {2, 3, 4, 6, 8}) {
-        if (stages > 4 && items * s.parts > model.sm_count) break;
+        if (stages > 4 && items * s.splits > model.sm_count) break;
         s.stages = stages;
         s.grid = GridOf(problem, s, m, model);
         absl::StatusOr<Prediction> time = PredictSchedule(problem, s, m, model);
@@ -278,7 +281,7 @@ absl::StatusOr<std::vector<RankedAttention>> RankWith(const Settled& settled,
 std::string AttentionSchedule::ToString() const {
   return absl::StrCat("warpgroups", warpgroups, " keys", block_keys, " stages", stages, " queries",
                       query_stages, " resident", resident,
-                      parts == 1 ? "" : absl::StrCat(" parts", parts), " grid", grid);
+                      splits == 1 ? "" : absl::StrCat(" splits", splits), " grid", grid);
 }
 
 void AttentionSchedule::Write(ByteWriter& w) const {
@@ -315,10 +318,10 @@ int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSch
 }
 
 int64_t AttentionJoinBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
-  if (schedule.parts == 1) return 0;
+  if (schedule.splits == 1) return 0;
   const int64_t rows = std::min<int64_t>(problem.rows, schedule.BlockRows());
-  const int64_t sent = 32 * CeilDiv(problem.value_head / 8, schedule.parts) + 16;
-  return schedule.parts * rows * sent + 16;
+  const int64_t sent = 32 * CeilDiv(problem.value_head / 8, schedule.splits) + 16;
+  return schedule.splits * rows * sent + 16;
 }
 
 int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule) {
@@ -354,15 +357,19 @@ absl::Status CheckSchedule(const AttentionProblem& problem, const AttentionSched
   SINTER_RETURN_IF_ERROR(CheckRange("stages", s.stages, 2, kMaxStages));
   SINTER_RETURN_IF_ERROR(CheckRange("queries", s.query_stages, 1, kMaxStages));
   SINTER_RETURN_IF_ERROR(CheckRange("resident", s.resident, 1, kMaxResident));
-  SINTER_RETURN_IF_ERROR(CheckRange("parts", s.parts, 1, kMaxParts));
-  if (ClusterIndex(s.parts) < 0) return Refuse("parts", s.parts, "must be a power of two");
-  if (s.parts > KeyTiles(problem, s)) {
-    return Refuse("parts", s.parts,
+  SINTER_RETURN_IF_ERROR(CheckRange("splits", s.splits, 1, kMaxSplits));
+  if (ClusterIndex(s.splits) < 0) return Refuse("splits", s.splits, "must be a power of two");
+  if (s.splits > KeyTiles(problem, s)) {
+    return Refuse("splits", s.splits,
                   absl::StrCat("must be at most the ", KeyTiles(problem, s), " tiles of keys"));
   }
-  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, s.parts, s.parts * ResidentClusters(s, model)));
-  if (s.grid % s.parts != 0) {
-    return Refuse("grid", s.grid, absl::StrCat("must be a multiple of the ", s.parts, " parts"));
+  const int64_t clusters = ResidentClusters(s, model);
+  if (clusters == 0) {
+    return Refuse("splits", s.splits, "must be less: the chip has no clusters of as many blocks");
+  }
+  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, s.splits, s.splits * clusters));
+  if (s.grid % s.splits != 0) {
+    return Refuse("grid", s.grid, absl::StrCat("must be a multiple of the ", s.splits, " splits"));
   }
   const int64_t shared = AttentionSharedBytes(problem, s);
   if (shared > model.shared_bytes_per_block) {
@@ -405,7 +412,7 @@ absl::StatusOr<Prediction> PredictSchedule(const AttentionProblem& p, const Atte
   turns.at_once = std::min(turns.items, ResidentClusters(s, model));
   turns.hbm_bytes = time.hbm_bytes / static_cast<double>(turns.items);
   if (p.rows <= s.BlockRows()) {
-    turns.hbm_share = std::min(1.0, turns.hbm_bytes / (s.parts * LoadsOfBlock(p, s)));
+    turns.hbm_share = std::min(1.0, turns.hbm_bytes / (s.splits * LoadsOfBlock(p, s)));
   }
   const int64_t full = CeilDiv(turns.items, turns.at_once) - 1;
   const double together =
@@ -431,7 +438,8 @@ absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProble
   SINTER_ASSIGN_OR_RETURN(const std::vector<RankedAttention> best,
                           RankWith({}, problem, kRowOrderM, model, 1, any_keys));
   const AttentionSchedule& s = best.front().schedule;
-  return RankWith({problem.causal ? s.warpgroups : 0, s.parts}, problem, m, model, top_k, any_keys);
+  return RankWith({problem.causal ? s.warpgroups : 0, s.splits}, problem, m, model, top_k,
+                  any_keys);
 }
 
 }  // namespace sinter

@@ -127,7 +127,7 @@ std::string ConfigText(const AttentionProblem& p, const AttentionSchedule& s) {
   number("kStages", s.stages);
   number("kQueryStages", s.query_stages);
   number("kResident", s.resident);
-  number("kParts", s.parts);
+  number("kSplits", s.splits);
   number("kDiagonal", p.diagonal);
   flag("kPlain", p.IsPlain());
   flag("kHidden", !p.IsPlain() || p.causal || p.zero_unseen);  // scores may be -infinity
@@ -208,7 +208,7 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const AttentionProblem& p, const Attention
   recipe.entry = kAttentionEntry;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
-  recipe.cluster = {static_cast<uint32_t>(s.parts), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.splits), 1, 1};
   recipe.shared_bytes = static_cast<uint32_t>(AttentionSharedBytes(p, s));
   recipe.pdl = true;
   recipe.tensor_maps = {MapOf(p, p.q, p.rows, p.head, s.BlockRows(), operands[0]),

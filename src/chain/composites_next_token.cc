@@ -116,9 +116,9 @@ class TokenExpander : public Expander {
     const ValueId most = Binary(BinaryKind::kMin, temperature, Scalar(kMost)), none = Scalar(0);
     return Where(Compare(CompareKind::kGt, temperature, none), most, none);
   }
-  // `below`, logits less their row's largest, plus the noise of their places.
-  ValueId Noisy(ValueId below, ValueId noise, ValueId warmth) {
-    return Add(below, warmth == kNoValue ? noise : Mul(noise, Over(warmth, below)));
+  // Logits, or what they are less their row's largest, plus the noise of their places.
+  ValueId Noisy(ValueId logits, ValueId noise, ValueId warmth) {
+    return Add(logits, warmth == kNoValue ? noise : Mul(noise, Over(warmth, logits)));
   }
   // Probabilities as multiples of the first one's.
   ValueId Shares(ValueId below, ValueId warmth) {

@@ -46,8 +46,8 @@ std::vector<std::pair<std::string, std::string>> AttentionLines(const AttentionP
                                                                 const AttentionSchedule& s,
                                                                 int64_t bucket) {
   const int64_t items = AttentionItems(p, s, bucket);
-  const int64_t takers = std::max<int64_t>(s.grid / s.parts, 1);
-  const bool shared = s.parts > 1;
+  const int64_t takers = std::max<int64_t>(s.grid / s.splits, 1);
+  const bool shared = s.splits > 1;
   return {
       {"computes",
        absl::StrCat(FormulaOf(p), ", for each of ", p.of_m ? "M x " : "", p.batches, " batches")},
@@ -57,10 +57,10 @@ std::vector<std::pair<std::string, std::string>> AttentionLines(const AttentionP
                     CeilDiv(p.keys, s.block_keys), " tiles of ", s.block_keys, " keys",
                     p.causal && !shared ? "; tiles that no row of an item sees are skipped" : "")},
       {"launch", absl::StrCat(Counted(static_cast<uint64_t>(s.grid), "block"),
-                              shared ? absl::StrCat(" in clusters of ", s.parts) : "",
+                              shared ? absl::StrCat(" in clusters of ", s.splits) : "",
                               ", each takes up to ", CeilDiv(items, takers), " of ", items,
                               " items, ", takers, " apart, and starts with the last tile of ",
-                              shared ? "its part of each" : "each")},
+                              shared ? "its range of each" : "each")},
       {"block", BlockText(p, s)}};
 }
 

@@ -70,11 +70,13 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     out.levels = {HbmCost(p, model), L2Cost(p, model), intake, tensor};
     for (LevelCost& level : out.levels) level.bound = level.level == p.bound;
     if (p.dsm_us > 0) {
-      out.levels.push_back({"dsm", p.dsm_us, "behind them: parts of items are pushed and added", "",
-                            "dsm_bytes_per_us"});
+      LevelCost dsm = DsmCost(p, ScheduleOf(kernel.spec).splits, model);
+      absl::StrAppend(&dsm.amount, " of partial sums, after the levels above");
+      out.levels.push_back(std::move(dsm));
     }
     out.levels.push_back({"together", p.total_us - p.fixed_us, "the longest, and waits", "", ""});
-    out.levels.push_back({"fixed", p.fixed_us, "launch", "", "launch_us fill_us drain_us"});
+    out.levels.push_back({"fixed", p.fixed_us, "launch, and the first loads of a stream", "",
+                          "launch_us fill_us drain_us"});
     for (auto& line : AttentionLines(ProblemOf(kernel.spec), ScheduleOf(kernel.spec), bucket)) {
       out.lines.push_back(std::move(line));
     }
@@ -95,13 +97,13 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
   }
 
   KernelRows RowsOf(const KernelSpec&, int64_t bucket) const override { return {bucket, 0}; }
-  // Which keys share a tile and a part, and their order, decide a row's bits; and, where a value
-  // that is not finite belongs to a hidden key, whether the row's item looks at that key's tile.
+  // Which keys share a tile and a split, and their order, decide a row's bits. Where a value that
+  // is not finite belongs to a hidden key, so does whether the row's item looks at that key's tile.
   std::string RowOrder(const KernelSpec& spec) const override {
     const AttentionSchedule& s = ScheduleOf(spec);
-    return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys", s.block_keys, " parts",
-                        s.parts, ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "",
-                        "\n");
+    return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys", s.block_keys, " splits",
+                        s.splits,
+                        ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "", "\n");
   }
 
   absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,

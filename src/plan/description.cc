@@ -76,16 +76,6 @@ LevelCost TensorCost(const Prediction& p, const KernelFacts& f, const DeviceMode
   return cost;
 }
 
-LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
-  const int index = std::max(0, ClusterIndex(cluster));
-  LevelCost cost{"dsm", p.dsm_us, "", "", "dsm_bytes_per_us"};
-  if (p.dsm_bytes <= 0) return cost;
-  cost.amount = AmountText(p.dsm_bytes, "B");
-  cost.rate = absl::StrCat(RateText(model.dsm_bytes_per_us[static_cast<size_t>(index)], "B"),
-                           " in clusters of ", cluster);
-  return cost;
-}
-
 LevelCost FixedCost(const Prediction& p, const Schedule& s) {
   const char* waits = RangesOf(s) > 1 ? "partial sums of out, " : WritesC(s) ? "hand-over, " : "";
   return {"fixed", p.fixed_us, absl::StrCat("launch, fill, ", waits, "stores, drain"), "",
@@ -159,6 +149,16 @@ std::vector<std::string> WordsOf(const Chain& body, const std::vector<bool>& wit
     if (std::find(list.begin(), list.end(), label) == list.end()) list.push_back(std::move(label));
   }
   return words.empty() ? views : words;
+}
+
+LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
+  const int index = std::max(0, ClusterIndex(cluster));
+  LevelCost cost{"dsm", p.dsm_us, "", "", "dsm_bytes_per_us"};
+  if (p.dsm_bytes <= 0) return cost;
+  cost.amount = AmountText(p.dsm_bytes, "B");
+  cost.rate = absl::StrCat(RateText(model.dsm_bytes_per_us[static_cast<size_t>(index)], "B"),
+                           " in clusters of ", cluster);
+  return cost;
 }
 
 LevelCost HbmCost(const Prediction& p, const DeviceModel& model) {

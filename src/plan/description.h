@@ -214,6 +214,7 @@ std::vector<std::string> WordsOf(const Chain& body, const std::vector<bool>& wit
 // The levels of a predicted time that every kernel may have.
 LevelCost HbmCost(const Prediction& prediction, const DeviceModel& model);
 LevelCost L2Cost(const Prediction& prediction, const DeviceModel& model);
+LevelCost DsmCost(const Prediction& prediction, int cluster, const DeviceModel& model);
 
 // KernelFacts: what the schedule of a kernel of products loads and computes: the amounts from which
 // the levels of its predicted time follow.

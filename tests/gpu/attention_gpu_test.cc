@@ -1,7 +1,10 @@
 // Attention in every spelling, of odd and even extents, alone and inside a layer, against the
 // float64 reference: outputs and workspace are poisoned before, every element is compared.
-#include "src/plan/family.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/attention_family.h"
 #include "tests/gpu/gpu_tests.h"
+#include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/attention_chains.h"
 
@@ -51,6 +54,66 @@ class Attention : public GpuTest {
 
 TEST_F(Attention, InEverySpellingIsRight) {
   ExpectAll(Forms(), PrepareOptions::Choice::kBest, false);
+}
+
+// Problems whose items are several for a cluster, of which the last may have fewer rows.
+std::vector<AttentionForm> SplitForms() {
+  std::vector<AttentionForm> forms;
+  const auto add = [&](int64_t heads, int64_t group, int64_t rows, int64_t keys, int64_t head,
+                       int64_t value_head) {
+    forms.push_back({.batch = 3, .heads = heads, .rows = rows, .keys = keys, .head = head});
+    forms.back().group = group;
+    forms.back().value_head = value_head;
+    return &forms.back();
+  };
+  add(12, 4, 1, 1030, 128, 128);
+  add(6, 3, 1, 1024, 64, 64)->term = AttentionForm::Term::kOfKeys;
+  add(5, 1, 70, 1100, 40, 72)->wide = true;
+  add(2, 1, 130, 1025, 64, 8)->term = AttentionForm::Term::kMask;
+  add(4, 1, 7, 1090, 80, 24)->term = AttentionForm::Term::kCausalBehind;
+  add(8, 2, 1, 1050, 96, 96)->of_m = true;
+  return forms;
+}
+
+// One cluster takes all items, or two do: they wait for one another before each item but the first.
+TEST_F(Attention, OfSplitKeysIsRightInEverySchedule) {
+  for (const AttentionForm& form : SplitForms()) {
+    const auto normal = Got(NormalFormOf(std::make_shared<const Chain>(MakeAttention(form))));
+    const GraphCase c = {form.Name(), "", *normal->chain, form.of_m ? 2 : 1};
+    const auto runs = Got(StitchRuns::Make(ports(), c, 1));
+    std::vector<Plan> plans;
+    for (const int splits : {2, 4, 8, 16}) {
+      for (const int clusters : {1, 2}) {
+        AttentionSchedule s;
+        s.splits = splits, s.grid = int64_t{splits} * clusters;
+        s.stages = clusters + 1;
+        plans.push_back(Got(
+            AttentionPlanOf(c.chain, form.of_m ? BucketOf(c.chain, c.m) : 1, ports().model, s)));
+      }
+    }
+    for (const bool jitter : {false, true}) {
+      BuildOptions options;
+      options.codegen.jitter = jitter;
+      const auto built = BuildPlans(ports(), normal->chain, plans, options);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        ASSERT_OK(built[i]);
+        const absl::Status status = runs->Check(*built[i], kRepeats);
+        EXPECT_TRUE(status.ok()) << c.id << (jitter ? " with pauses: " : ": ") << status.message()
+                                 << "\n"
+                                 << plans[i].ToText();
+      }
+    }
+  }
+}
+
+// Prediction chooses split keys where a block for each item would leave the chip idle.
+TEST_F(Attention, OfFewRowsIsSplit) {
+  AttentionForm form;
+  form.heads = 32, form.group = 4, form.rows = 1, form.keys = 4096, form.head = 128;
+  const auto normal = Got(NormalFormOf(std::make_shared<const Chain>(MakeAttention(form))));
+  const auto planned = Got(PlanChain(*normal->chain, 1, ports().model, {}));
+  ASSERT_EQ(planned.chosen.kernels.size(), 1u);
+  EXPECT_GT(AttentionKernels::ScheduleOf(planned.chosen.kernels[0].spec).splits, 1);
 }
 
 TEST_F(Attention, InBatchInvariantPlansIsRight) {

@@ -46,6 +46,27 @@ absl::StatusOr<std::vector<Plan>> GroupedPlans(const Chain& chain, const DeviceM
   return plans;
 }
 
+// More keys than fill whole tiles.
+absl::StatusOr<Chain> MakeAttentionChain() {
+  SINTER_ASSIGN_OR_RETURN(Problem problem,
+                          ParseProblem("attention rows=M heads=4 queries=1 keys=1050 dim=128"));
+  SINTER_ASSIGN_OR_RETURN(const auto form,
+                          NormalFormOf(std::make_shared<const Chain>(std::move(problem.chain))));
+  return *form->chain;
+}
+
+absl::StatusOr<std::vector<Plan>> AttentionPlans(const Chain& chain, const DeviceModel& model,
+                                                 const Mutation& mutation) {
+  std::vector<Plan> plans;
+  for (const int splits : {2, 8}) {
+    AttentionSchedule s;
+    s.splits = splits, s.grid = splits;
+    SINTER_ASSIGN_OR_RETURN(Plan plan, AttentionPlanOf(chain, MutantRows(mutation), model, s));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
 // A product of normalised rows.
 absl::StatusOr<Chain> MakeNormedChain() {
   ChainBuilder b;
@@ -106,6 +127,7 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
     case Needs::kNorm:
     case Needs::kGrouped:
     case Needs::kSwapped:
+    case Needs::kSplitKeys:
       return true;
     case Needs::kNormTiles:
       return SizesOf(problem, s).first_tiles > s.grid;
@@ -159,6 +181,7 @@ int64_t MutantRows(const Mutation& mutation) {
   if (mutation.dataflow == Dataflow::kResidentWeights) return 1024;
   if (OfNorms(mutation)) return 48;
   if (OfGrouped(mutation)) return 600;
+  if (mutation.needs == Needs::kSplitKeys) return 32;
   return 128;
 }
 
@@ -171,6 +194,7 @@ absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
   }
   if (OfNorms(mutation)) return MakeNormedChain();
   if (OfGrouped(mutation)) return MakeGroupedChain(mutation.needs);
+  if (mutation.needs == Needs::kSplitKeys) return MakeAttentionChain();
   return MakeFfnChain(SpecFor(mutation.dataflow));
 }
 
@@ -181,6 +205,7 @@ absl::StatusOr<int> RowsOfMutantChain(const Chain& chain, const Mutation& mutati
     }
     return absl::NotFoundError("no input 'x'");
   }
+  if (mutation.needs == Needs::kSplitKeys) return 0;  // q
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence view,
                           MatchProducts(chain, MutantRows(mutation), true));
   return view.rows;
@@ -189,6 +214,7 @@ absl::StatusOr<int> RowsOfMutantChain(const Chain& chain, const Mutation& mutati
 absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceModel& model,
                                               const Mutation& mutation) {
   if (OfGrouped(mutation)) return GroupedPlans(chain, model, mutation);
+  if (mutation.needs == Needs::kSplitKeys) return AttentionPlans(chain, model, mutation);
   const int64_t rows = MutantRows(mutation);
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, rows, true));
   const ProductSequence& problem = matched.sequence;

@@ -12,7 +12,8 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
                kSlab[] = "kernels/cluster_slab.cuh", kResident[] = "kernels/resident_weights.cuh",
                kNorms[] = "tile/row_norms.cuh", kGrouped[] = "kernels/grouped_product.cuh",
-               kSwapped[] = "kernels/grouped_swapped.cuh";
+               kSwapped[] = "kernels/grouped_swapped.cuh", kAttention[] = "attention/attention.cuh",
+               kJoin[] = "attention/join.cuh";
 
 // Between the wait for a stage and the loads of its rows.
 #define SINTER_ROWS_EXPECTED                                                                \
@@ -289,6 +290,32 @@ bool FindIgnoringSpace(const std::string& text, const std::string& wanted, size_
 
 }  // namespace
 
+std::vector<Mutation> SplitKeysMutations() {
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  constexpr Needs kNeeds = Needs::kSplitKeys;
+  return {
+      {"nothing, split keys", kJoin, "", "", kFlow, kNeeds},
+      {"partial sums are added before they arrive", kJoin,
+       "    mbarrier_wait_cluster(arrived(), parity);\n", "", kFlow, kNeeds},
+      {"partial sums overwrite those of the item before", kJoin,
+       "    if (!first_item) mbarrier_wait_cluster(taken(), parity ^ 1);\n", "", kFlow, kNeeds},
+      {"an owner never tells that it has added partial sums", kJoin,
+       "    if (threadIdx.x < kSplits) mbarrier_arrive_remote_read(map_to_rank(taken(), "
+       "threadIdx.x));\n",
+       "", kFlow, kNeeds},
+      {"an owner tells so before all its threads have added", kJoin,
+       "    named_barrier(kConsumers, kThreads);\n", "", kFlow, kNeeds, false},
+      {"an owner expects no partial sums", kJoin,
+       "mbarrier_arrive_expect(arrived(), kSplits * rows * (owned_by(split) * 32 + 8));\n",
+       "mbarrier_arrive(arrived());\n", kFlow, kNeeds, false},
+      {"a block does not wait for the join's barriers of its peers", kAttention,
+       "    cluster_arrive();\n    cluster_wait();\n", "    __syncthreads();\n", kFlow, kNeeds,
+       false},
+      {"attention does not wait for the kernel before", kAttention, "  wait_for_predecessors();\n",
+       "", kFlow, kNeeds},
+  };
+}
+
 std::vector<Mutation> AllMutations() {
   std::vector<Mutation> all = {
       {"nothing, product", kProduct, "", "", Dataflow::kProduct},
@@ -300,7 +327,7 @@ std::vector<Mutation> AllMutations() {
   for (const std::vector<Mutation>& some :
        {PipelineMutations(), WindowMutations(), ExchangeMutations(), GridMutations(),
         LaunchMutations(), SlabMutations(), ResidentMutations(), NormMutations(),
-        GroupedMutations(), SwappedMutations()}) {
+        GroupedMutations(), SwappedMutations(), SplitKeysMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -26,6 +26,7 @@ enum class Needs {
   kNormTiles,   // and each block several tiles
   kGrouped,     // grouped products, whose tiles a block has one at a time
   kSwapped,     // grouped products in swapped tiles
+  kSplitKeys,   // attention whose keys the blocks of one cluster split, an item after another
 };
 
 struct Mutation {

@@ -1,6 +1,7 @@
 #include "tests/gpu/plan_build.h"
 
 #include "src/fusion/fusion.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
@@ -99,6 +100,20 @@ absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const Dev
     if (why.ok()) why = taken;
   }
   return why;
+}
+
+absl::StatusOr<Plan> AttentionPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                     const AttentionSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanChain(chain, bucket, model, {}));
+  Plan plan = std::move(planned.chosen);
+  if (plan.kernels.size() != 1 || plan.kernels[0].spec.family != &AttentionFamily()) {
+    return absl::InternalError(absl::StrCat("not one kernel of attention: ", plan.ToText()));
+  }
+  AttentionSpec own = AttentionKernels::Of(plan.kernels[0].spec);
+  SINTER_RETURN_IF_ERROR(CheckSchedule(own.code.problem, schedule, model));
+  own.code.schedule = schedule;
+  plan.kernels[0].spec.body = MakeBody(std::move(own));
+  return plan;
 }
 
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,

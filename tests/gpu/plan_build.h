@@ -2,6 +2,7 @@
 #ifndef SINTER_TESTS_GPU_PLAN_BUILD_H_
 #define SINTER_TESTS_GPU_PLAN_BUILD_H_
 
+#include "src/attention/attention.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 #include "src/grouped/grouped.h"
@@ -38,6 +39,11 @@ absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Sch
 // FAILED_PRECONDITION where one cannot.
 absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                    const GroupedSchedule& schedule);
+
+// The plan of a chain, which must be a normal form, whose one kernel is attention with `schedule`.
+// FAILED_PRECONDITION where the schedule is not legal.
+absl::StatusOr<Plan> AttentionPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                     const AttentionSchedule& schedule);
 
 // Every legal schedule of the dataflow's space, in its order. Empty when there is none, as where
 // it takes another number of products.

@@ -9,7 +9,7 @@
 //   kHead, kValueHead: extents of what is summed in a score, and of a row of the result
 //   kRows, kKeys: of a batch
 //   kWarpgroups, kBlockKeys, kStages, kQueryStages: the schedule; kResident: blocks on an SM
-//   kParts: blocks of a cluster, each of which takes a part of an item's tiles of keys
+//   kSplits: blocks of a cluster, each of which takes a range of an item's tiles of keys
 //   kScale: exp2(kScale * score) where kPlain; else Terms gives what exp takes
 //   kPlain: there are no terms, and kScale is above 0
 //   kHidden: a row may be hidden in the first tiles of keys
@@ -71,8 +71,8 @@ struct AttentionShape {
   static constexpr int kJoinAt = kBarriersAt + KeyRing::kBarrierBytes + QueryRing::kBarrierBytes;
   static constexpr int kJoinedRows = Config::kRows < kBlockRows ? Config::kRows : kBlockRows;
   using Join =
-      PartsJoin<Config::kParts, kJoinedRows, Config::kValueHead, 128 * Config::kWarpgroups>;
-  static constexpr int kSharedBytes = kJoinAt + (Config::kParts > 1 ? Join::kBytes : 0);
+      SplitJoin<Config::kSplits, kJoinedRows, Config::kValueHead, 128 * Config::kWarpgroups>;
+  static constexpr int kSharedBytes = kJoinAt + (Config::kSplits > 1 ? Join::kBytes : 0);
   static constexpr int kConsumerWarps = 4 * Config::kWarpgroups;
   // With one consumer warpgroup, every thread has enough registers from the start. With more, the
   // loading warpgroup gives some of its own away.
@@ -98,13 +98,15 @@ struct KeyTiles {
   int first, last;
 };
 
-// `row`: the item's first one. Parts are the same for all items: a part may see no key.
+// `row`: the item's first one. Ranges are the same for all items: a causal mask may hide all of
+// one.
 template <class Config>
 SINTER_DEVICE KeyTiles key_tiles(int row) {
   using S = AttentionShape<Config>;
-  if constexpr (Config::kParts > 1) {
-    const int part = static_cast<int>(cluster_rank());
-    return {part * S::kKeyTiles / Config::kParts, (part + 1) * S::kKeyTiles / Config::kParts - 1};
+  if constexpr (Config::kSplits > 1) {
+    const int split = static_cast<int>(cluster_rank());
+    return {split * S::kKeyTiles / Config::kSplits,
+            (split + 1) * S::kKeyTiles / Config::kSplits - 1};
   } else if constexpr (Config::kCausal) {
     const int seen = row + S::kBlockRows + Config::kDiagonal;
     const int tiles = ceil_div(seen, Config::kBlockKeys);
@@ -136,8 +138,8 @@ SINTER_DEVICE void attention_load(const AttentionArguments& args,
     cursor.advance();
   };
 #pragma unroll 1
-  for (int item = blockIdx.x / Config::kParts; item < args.batches * S::kTiles;
-       item += gridDim.x / Config::kParts) {
+  for (int item = blockIdx.x / Config::kSplits; item < args.batches * S::kTiles;
+       item += gridDim.x / Config::kSplits) {
     const int b = item / S::kTiles, row = item % S::kTiles * S::kBlockRows;
     const u32 full = queries.full(query.stage);
     mbarrier_wait(queries.empty(query.stage), query.parity ^ 1);
@@ -363,8 +365,8 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
   const auto values_at = [&](u32 stage) {
     return descriptor(ring.address(stage), n_major_leading(Config::kBlockKeys), kNMajorStride);
   };
-  const int first_item = static_cast<int>(blockIdx.x) / Config::kParts;
-  const int item_step = static_cast<int>(gridDim.x) / Config::kParts;
+  const int first_item = static_cast<int>(blockIdx.x) / Config::kSplits;
+  const int item_step = static_cast<int>(gridDim.x) / Config::kSplits;
 #pragma unroll 1
   for (int item = first_item; item < args.batches * S::kTiles; item += item_step) {
     const int b = item / S::kTiles, first_row = item % S::kTiles * S::kBlockRows;
@@ -422,7 +424,7 @@ SINTER_DEVICE void attention_consume(const AttentionArguments& args,
     cursor.advance();
     query.advance();
     auto* const out = static_cast<typename Config::Result::Stored*>(args.out) + Config::out_at(b);
-    if constexpr (Config::kParts > 1) {
+    if constexpr (Config::kSplits > 1) {
       rows.join(join, out, first_row, row, item == first_item,
                 item + item_step >= args.batches * S::kTiles);
     } else {
@@ -444,11 +446,11 @@ SINTER_DEVICE void attention(const AttentionArguments& args) {
   if (threadIdx.x == 0) {
     queries.init(S::kConsumerWarps);
     ring.init(S::kConsumerWarps);
-    if constexpr (Config::kParts > 1) join.init();
+    if constexpr (Config::kSplits > 1) join.init();
     mbarrier_init_fence();
   }
-  if constexpr (Config::kParts > 1) {
-    join.part = cluster_rank();
+  if constexpr (Config::kSplits > 1) {
+    join.split = cluster_rank();
     cluster_arrive();
     cluster_wait();
   } else {

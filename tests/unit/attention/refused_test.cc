@@ -118,28 +118,56 @@ TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
   EXPECT_TRUE(Says(CheckSchedule(p, s, model), "schedule: grid"));
 }
 
-TEST(RefusedAttention, HasPartsThatTilesDoNotGive) {
+TEST(RefusedAttention, HasSplitsThatTilesDoNotGive) {
   const DeviceModel model = *BuiltinModel("h200");
   AttentionProblem p = CausalOfM();
   p.keys = 640;
   AttentionSchedule s;
-  s.block_keys = 64, s.parts = 8, s.grid = 8;
+  s.block_keys = 64, s.splits = 8, s.grid = 8;
   EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
   s.grid = 12;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "grid 12, must be a multiple of the 8 parts"));
-  s.parts = s.grid = 6;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "parts 6, must be a power of two"));
-  s.parts = s.grid = 16;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "parts 16, must be at most the 10 tiles of keys"));
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "grid 12, must be a multiple of the 8 splits"));
+  s.splits = s.grid = 6;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "splits 6, must be a power of two"));
+  s.splits = s.grid = 16;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "splits 16, must be at most the 10 tiles of keys"));
 }
 
-// A row's sums are added in an order that its parts decide.
-TEST(FewRows, HaveTheirPartsInTheRowOrder) {
+TEST(RefusedAttention, HasClustersThatTheChipLacks) {
+  DeviceModel model = *BuiltinModel("h200");
+  AttentionProblem p = CausalOfM();
+  p.keys = 640;
+  AttentionSchedule s;
+  s.block_keys = 64, s.splits = 8, s.grid = 8;
+  model.resident_clusters[static_cast<size_t>(ClusterIndex(8))] = 0;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "splits 8, must be less: the chip has no clusters"));
+  EXPECT_OK(RankAttention(p, 1, model, 4, true));
+}
+
+// Batch-invariant plans split keys alike at any M. Others split them where there are few items.
+TEST(FewRows, AreSplitAlikeInBatchInvariantPlans) {
+  const DeviceModel model = *BuiltinModel("h200");
+  AttentionProblem p = CausalOfM();
+  p.causal = false;
+  p.rows = 1, p.keys = 4096;
+  std::set<int> invariant, any;
+  for (const int64_t m : {1, 8, 300, 1024, 4096}) {
+    for (const RankedAttention& each : Got(RankAttention(p, m, model, 11, false))) {
+      invariant.insert(each.schedule.splits);
+    }
+    any.insert(Got(RankAttention(p, m, model, 1, true)).front().schedule.splits);
+  }
+  EXPECT_EQ(invariant.size(), 1u);
+  EXPECT_GT(any.size(), 1u);
+}
+
+// A row's sums are added in an order that its splits decide.
+TEST(FewRows, HaveTheirSplitsInTheRowOrder) {
   AttentionProblem p = CausalOfM();
   p.keys = 640;
   AttentionSchedule s;
   const std::string one = RowOrder(SpecOf(p, s));
-  s.parts = 2;
+  s.splits = 2;
   EXPECT_NE(RowOrder(SpecOf(p, s)), one);
 }
 

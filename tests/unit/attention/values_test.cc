@@ -117,6 +117,23 @@ TEST(AttentionValues, JoinTheHeadsOfAGroup) {
   }
 }
 
+// More rows than a kernel has stay batches.
+TEST(AttentionValues, JoinNoMoreHeadsThanAKernelHasRows) {
+  ChainBuilder b;
+  const ValueId q = *b.Input({DType::kBF16, {C(70000), C(1), C(16)}});
+  const auto shared = [&] {
+    return *b.Broadcast(*b.Input({DType::kBF16, {C(40), C(16)}}), {C(70000), C(40), C(16)});
+  };
+  const ValueId s = *b.Matmul(q, shared(), false, true);
+  const ValueId p = *b.Cast(*AddSoftmax(b, s, -1), DType::kBF16);
+  const ValueId v = shared();
+  const auto chain = NormalOf(Finished(b, {*b.Cast(*b.Matmul(p, v), DType::kBF16)}));
+  const auto found = FindAttention(*chain);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].problem.rows, 1);
+  EXPECT_EQ(found[0].problem.batches, 70000);
+}
+
 TEST(AttentionValues, LeaveAnOperandAtStridesOfMToOthers) {
   Attention a;
   const Dim batch = Dim::M();

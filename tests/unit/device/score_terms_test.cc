@@ -16,11 +16,11 @@ TEST(ScoreTerms, AreLoadedAnewWhereEitherRowIsAnother) {
   threadIdx.x = 0;
   Held held;
   held.place(rows, 5, 6);
-  held.load(0);
+  held.load<true>(0);
   EXPECT_EQ(held.at(0), 5);
   EXPECT_EQ(held.at(2), 6);
   held.place(rows + 2 * kRow, 3, 11);
-  held.load(0);
+  held.load<true>(0);
   EXPECT_EQ(held.at(0), 5);
   EXPECT_EQ(held.at(2), 13);
 }
@@ -29,14 +29,38 @@ TEST(ScoreTerms, AreKeptWhereBothRowsAreTheSame) {
   alignas(8) float rows[16 * kRow] = {};
   Held held;
   held.place(rows, 1, 9);
-  held.load(0);
+  held.load<true>(0);
   rows[kRow] = 1;
   held.place(rows, 1, 9);
-  held.load(0);
+  held.load<true>(0);
   EXPECT_EQ(held.at(0), 0);
   held.place(rows, 1, 8);
-  held.load(0);
+  held.load<true>(0);
   EXPECT_EQ(held.at(0), 1);
+}
+
+// Of the last keys, those that are none are zero. Other tiles are read without a look at the end.
+TEST(ScoreTerms, EndWithTheKeys) {
+  constexpr int kEnd = 5;
+  alignas(8) float row[16];
+  for (int i = 0; i < 16; ++i) row[i] = static_cast<float>(i + 1);
+  HeldTerm<ScoreTerm<Float32, 0, 1, false>, 1, kEnd, false> apart;
+  HeldTerm<ScoreTerm<Float32, 0, 2, false>, 1, kEnd, false> far;
+  for (unsigned lane = 0; lane < 4; ++lane) {
+    threadIdx.x = lane;
+    const int column = 2 * static_cast<int>(lane);
+    apart.place(row, 0, 0);
+    apart.load<true>(0);
+    EXPECT_EQ(apart.at(0), column < kEnd ? column + 1 : 0) << lane;
+    EXPECT_EQ(apart.at(1), column + 1 < kEnd ? column + 2 : 0) << lane;
+    apart.load<false>(0);
+    EXPECT_EQ(apart.at(0), column + 1) << lane;
+    EXPECT_EQ(apart.at(3), column + 2) << lane;
+    far.place(row, 0, 0);
+    far.load<true>(0);
+    EXPECT_EQ(far.at(1), column + 1 < kEnd ? 2 * column + 3 : 0) << lane;
+  }
+  threadIdx.x = 0;
 }
 
 }  // namespace

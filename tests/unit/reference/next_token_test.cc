@@ -227,7 +227,8 @@ TEST(NextToken, ExtremeNumbersOfRowsHaveALimit) {
   for (const size_t row : {0, 1, 2, 3, 7}) EXPECT_EQ(out[0][row], 9) << row;
   // The first of equal probabilities counts as the others do.
   for (const size_t row : {4, 5, 6}) EXPECT_EQ(std::fmod(out[0][row], 10), 9) << row;
-  for (const size_t row : {8, 9, 10, 11}) EXPECT_EQ(std::fmod(out[0][row], 1), 0) << row;
+  // 10 is hot: any of the 20 largest.
+  for (const size_t row : {10, 11}) EXPECT_GE(std::fmod(out[0][row], 10), 6) << row;
   EXPECT_EQ(out[0][8], draws.Of(8).token);
   EXPECT_EQ(out[0][9], draws.Of(9).token);
 }
