@@ -29,7 +29,7 @@ constexpr double kBlocks[] = {1, 1.08, 1.03};  // by warpgroups: the warpgroups 
 constexpr double kLaunchUs = 0.76;             // besides the costs of every kernel
 constexpr double kLoads = 0.81;                // of L2's time: neighbours read the same keys
 // Fitted to 420 schedules of 35 problems of few rows on an H200: rms of the same 0.07
-// (docs/lab/attention.md). Loads of keys that one item reads alone come from HBM.
+// (docs/lab/attention.md). Loads of keys that only one item reads come from HBM.
 constexpr double kStream = 0.93;     // share of HBM's rate that they reach
 constexpr double kFirstUs = 0.77;    // until the first loads of a kernel have arrived
 constexpr double kLatencyUs = 0.74;  // until a load of HBM has filled a stage
@@ -214,7 +214,7 @@ int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
   return grid >= period && items > grid ? grid / period * period : grid;
 }
 
-// What is the same in all schedules; 0: any.
+// Fields that all schedules have in common; 0: any.
 struct Settled {
   int warpgroups = 0, splits = 0;
 };

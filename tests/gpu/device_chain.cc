@@ -24,9 +24,11 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
                                                                uint64_t seed) {
   std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
   const bool of_own_families =
-      std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
+      std::any_of(chain.ops().begin(), chain.ops().end(), [&](const Op& op) {
         const bool four_bits = op.kind == OpKind::kInput && op.type.dtype == DType::kS8;
-        return four_bits || op.kind == OpKind::kGroupedMatmul;
+        const bool batched =
+            op.kind == OpKind::kMatmul && chain.op(op.operands[1]).type.rank() >= 3;
+        return four_bits || batched || op.kind == OpKind::kGroupedMatmul;
       });
   if (!of_own_families) {
     SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_, 0, true));

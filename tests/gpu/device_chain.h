@@ -27,9 +27,8 @@ class DeviceChain {
                                                            int64_t rows, uint64_t seed);
 
   const Chain& chain() const { return chain_; }
-  const MatchedSequence& matched() const {
-    return matched_;
-  }  // empty of grouped and four-bit products
+  // Empty of grouped, batched and four-bit products.
+  const MatchedSequence& matched() const { return matched_; }
   int64_t rows() const { return rows_; }
   const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
   DeviceBuffer input_buffer(int canonical) const { return buffers_[canonical]; }

@@ -307,7 +307,7 @@ std::vector<Mutation> SplitKeysMutations() {
        "    named_barrier(kConsumers, kThreads);\n", "", kFlow, kNeeds, false},
       {"an owner expects no partial sums", kJoin,
        "mbarrier_arrive_expect(arrived(), kSplits * rows * (owned_by(split) * 32 + 8));\n",
-       "mbarrier_arrive(arrived());\n", kFlow, kNeeds, false},
+       "mbarrier_arrive(arrived());\n", kFlow, kNeeds},
       {"a block does not wait for the join's barriers of its peers", kAttention,
        "    cluster_arrive();\n    cluster_wait();\n", "    __syncthreads();\n", kFlow, kNeeds,
        false},

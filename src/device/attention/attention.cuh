@@ -309,7 +309,7 @@ struct AttentionRows {
     all.end(last_item);
   }
 
-  // Divides by the totals and stores. `out`: of the batch. Rows behind the last are not stored.
+  // Divides by the totals and stores. `out`: of the batch. Rows past the last one are not stored.
   SINTER_DEVICE void store(typename Config::Result::Stored* out, int row) {
     using Result = typename Config::Result;
     float inverse[2];

@@ -71,7 +71,7 @@ struct HeldTerm {
       last[h] = term.base[h];
     }
   }
-  // Of the keys from `first` on. kLast: they may end.
+  // Loads the columns of the keys from `first` on. kLast: the keys may end in this tile.
   template <bool kLast>
   SINTER_DEVICE void load(int first) {
     if (!moved) return;
