@@ -130,7 +130,8 @@ class AttentionMaker {
   ChainReader r_;
 };
 
-// Of decoding: few rows and many keys, which blocks of a cluster share, and heads that share keys.
+// Adds forms of decoding: few rows and many keys, which blocks of a cluster share, and heads that
+// share keys.
 void AddFewRows(std::vector<AttentionForm>* forms) {
   const auto add = [&](int64_t batch, int64_t heads, int64_t group, int64_t rows, int64_t keys,
                        int64_t head) {

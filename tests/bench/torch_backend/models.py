@@ -236,8 +236,6 @@ MODELS = {
     "t5_small": (t5, 8),
     "llama3_8b": (language("Llama", **LLAMA), 4),
     "llama3_8b_decode": (lambda layers, batch: decoder(layers, batch, 1, past=511), 32),
-    "llama3_8b_decode_1k": (lambda layers, batch: decoder(layers, batch, 1, past=1023), 32),
-    "llama3_8b_decode_masked": (lambda layers, batch: decoder(layers, batch, 1, past=1023, masked=True), 32),
     "qwen3_8b": (language("Qwen3", **QWEN), 4),
     "mistral_7b": (language("Mistral"), 4),
     "gemma2_2b": (language("Gemma2", **GEMMA2), 4),
@@ -271,4 +269,10 @@ MODELS = {
     "sd_unet": (UNET, 2),
     "dit_xl": (DIT, 8),
     "flux": (FLUX, 1),
+}
+
+#: By name, as above: of no published list.
+MORE_MODELS = {
+    "llama3_8b_decode_1k": (lambda layers, batch: decoder(layers, batch, 1, past=1023), 32),
+    "llama3_8b_decode_masked": (lambda layers, batch: decoder(layers, batch, 1, past=1023, masked=True), 32),
 }

@@ -105,9 +105,9 @@ def keys(arguments):
         names = [row.split("@")[0] for row in arguments.rows.split(",")]
     else:
         names = arguments.models.split(",") if arguments.models else NAMES
-    unknown = [name for name in names if name not in NAMES]
+    unknown = [name for name in names if name not in NAMES + MORE_NAMES]
     if unknown:
-        sys.exit(f"no model {', '.join(unknown)}; there are {' '.join(NAMES)}")
+        sys.exit(f"no model {', '.join(unknown)}; there are {' '.join(NAMES + MORE_NAMES)}")
     return arguments.rows.split(",") if arguments.rows else [f"{name}@{batch}" for name in names for batch in arguments.batches.split(",")]
 
 
@@ -272,7 +272,7 @@ def work(arguments):
         torch._inductor.config.compile_threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     AsyncCompile.warm_pool()  # its processes start while the first model is made
     sys.path.insert(0, os.path.dirname(__file__))
-    from models import MODELS
+    from models import MODELS, MORE_MODELS
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     turn = GpuTurn(arguments.work, torch.cuda.synchronize, tell_wait)
@@ -281,7 +281,7 @@ def work(arguments):
     turn.give()
     for key in map(str.strip, sys.stdin):
         name, _, batch = key.partition("@")
-        make, serving = MODELS[name]
+        make, serving = {**MODELS, **MORE_MODELS}[name]
         turn.take()
         try:
             torch.manual_seed(1)
@@ -639,12 +639,12 @@ def relative(result, expected):
     return ((result - expected).double().norm() / expected.double().norm()).item()
 
 
-#: As ``models.MODELS``, which imports torch.
-NAMES = [
-    part.split('"')[1]
-    for part in (pathlib.Path(__file__).parent / "models.py").read_text().split("MODELS = {")[1].splitlines()
-    if part.startswith('    "')
-]
+def _names_of(part):
+    return [line.split('"')[1] for line in part.splitlines() if line.startswith('    "')]
+
+
+#: As ``models.MODELS`` and ``models.MORE_MODELS``; ``models`` imports torch.
+NAMES, MORE_NAMES = map(_names_of, (pathlib.Path(__file__).parent / "models.py").read_text().split("MODELS = {")[1:3])
 
 if __name__ == "__main__":
     main()

@@ -39,7 +39,7 @@ TEST(ScoreTerms, AreKeptWhereBothRowsAreTheSame) {
   EXPECT_EQ(held.at(0), 1);
 }
 
-// Of the last keys, those that are none are zero. Other tiles are read without a look at the end.
+// Columns past the last key are zero in the last tile. Other tiles are read without a test for it.
 TEST(ScoreTerms, EndWithTheKeys) {
   constexpr int kEnd = 5;
   alignas(8) float row[16];

@@ -56,9 +56,10 @@ _LONG_ROW_PS, _LONG_ROW_NS = 2.0, 0.3
 _GROUPED_TIMES = (1.05, 0.1)
 #: How many times its prediction a kernel of attention may take, by the operation on scores. A mask or a bias is read from memory for each score. The
 #: prediction misses that if blocks share a multiprocessor, most for heads of up to 64 columns and more than 1,024 keys. Measured at 202 sizes on an
-#: H200. Few rows stream keys, whose loads the prediction knows: at 45 other sizes nine of ten were within these.
+#: H200. Few rows stream keys, whose loads the prediction knows: at 181 sizes nine of ten were within these.
 _ATTENTION_TIMES = 1.15
-_FEW_ROWS, _FEW_ROWS_TIMES, _FEW_ROWS_TERM_TIMES = 8, 1.2, 1.25
+_FEW_ROWS, _FEW_ROWS_TIMES = 8, 1.08
+_FEW_ROWS_TERM_TIMES, _FEW_ROWS_NARROW_TERM_TIMES = 1.15, 1.35  # the latter for narrow heads and many keys
 _CAUSAL_TIMES = 1.5
 _TERM_TIMES, _TERM_LONG_TIMES = 1.3, 1.65
 _NARROW_TERM_TIMES, _NARROW_TERM_LONG_TIMES = 1.5, 2.75
@@ -161,11 +162,14 @@ def _grouped_times(node: Any, hint: Hint) -> float:
 def attention_times(node: Any, figures: Dict[str, float], hint: Hint) -> float:
     """How many times its prediction a kernel of attention may take."""
     call, (batch, heads, rows, keys) = call_of(node), hinted(scores_of(node), hint)
+    narrow = call.q.meta["val"].shape[3] <= _NARROW_HEAD
     if rows <= _FEW_ROWS and not call.causal:
-        return _FEW_ROWS_TIMES if call.bias is None else _FEW_ROWS_TERM_TIMES
+        if call.bias is None:
+            return _FEW_ROWS_TIMES
+        return _FEW_ROWS_NARROW_TERM_TIMES if narrow and keys > _LONG_KEYS else _FEW_ROWS_TERM_TIMES
     if call.bias is not None:
         blocks = batch * heads * math.ceil(rows / 64)
-        narrow = call.q.meta["val"].shape[3] <= _NARROW_HEAD and blocks > figures["sm_count"] / 2
+        narrow = narrow and blocks > figures["sm_count"] / 2
         short, long = (_NARROW_TERM_TIMES, _NARROW_TERM_LONG_TIMES) if narrow else (_TERM_TIMES, _TERM_LONG_TIMES)
         return long if keys > _LONG_KEYS else short
     return _CAUSAL_TIMES if call.causal else _ATTENTION_TIMES
