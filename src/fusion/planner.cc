@@ -457,8 +457,8 @@ bool MayStitch(const Chain& chain, const std::vector<FoundAttention>& all) {
   });
 }
 
-// Whether stitched kernels may be as fast as kernels of attention. With 65 scores of a batch and
-// more they took 1.3 to 2 times as long, and twice their prediction (docs/lab/attention.md).
+// Whether stitched kernels may be as fast as kernels of attention. From 65 scores of a batch on
+// they took 1.6 to 2.5 times their prediction at six drawn sizes (docs/lab/attention.md).
 bool MayWinStitched(const std::vector<FoundAttention>& all) {
   constexpr int64_t kFewScores = 64;
   return std::all_of(all.begin(), all.end(), [](const FoundAttention& found) {
