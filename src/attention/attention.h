@@ -187,10 +187,14 @@ struct AttentionSchedule {
 int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,
                        int64_t m);
 int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
-// The bytes of an item's rows of q, of a tile of k or v, and of the partial sums that a block
-// receives.
+int64_t AttentionKeyTiles(const AttentionProblem& problem, const AttentionSchedule& schedule);
+// Clusters (without splits, blocks) that run at a time. 0: the chip has no clusters of that size.
+int64_t ResidentClusters(const AttentionSchedule& schedule, const DeviceModel& model);
+// The bytes of an item's rows of q, of a stage (a tile of k or of v), of a tile of both, and of the
+// partial sums that a block receives.
 int64_t AttentionQueryBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
 int64_t AttentionStageBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
+int64_t AttentionTileBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
 int64_t AttentionJoinBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
 // Registers that a thread of a warpgroup needs, as compilers have been seen to use, and has.
 int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule);
