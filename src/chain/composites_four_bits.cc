@@ -78,17 +78,11 @@ class FourBitExpander : public Expander {
 
   ValueId Less(ValueId x, double bound) {
     const ValueId most = Scalar(bound);
-    return ok() ? Take(builder().Compare(CompareKind::kLt, x, most)) : kNoValue;
-  }
-  ValueId Where(ValueId condition, ValueId a, ValueId b) {
-    return ok() ? Take(builder().Select(condition, a, b)) : kNoValue;
+    return Compare(CompareKind::kLt, x, most);
   }
   ValueId Max(ValueId a, ValueId b) { return Binary(BinaryKind::kMax, a, b); }
 
  private:
-  ValueId Reshape(ValueId x, const std::vector<Dim>& dims) {
-    return ok() ? Take(builder().Reshape(x, dims)) : kNoValue;
-  }
   ValueId Grouped(ValueId codes, ValueId w, ValueId scale) {
     if (!ok()) return kNoValue;
     std::vector<Dim> dims = Type(scale).dims;

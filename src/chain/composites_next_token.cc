@@ -75,15 +75,6 @@ class TokenExpander : public Expander {
   ValueId Number(double value, DType dtype) {
     return ok() ? Take(builder().Scalar(value, dtype)) : kNoValue;
   }
-  ValueId Compare(CompareKind kind, ValueId a, ValueId b) {
-    return ok() ? Take(builder().Compare(kind, a, b)) : kNoValue;
-  }
-  ValueId Where(ValueId condition, ValueId a, ValueId b) {
-    return ok() ? Take(builder().Select(condition, a, b)) : kNoValue;
-  }
-  ValueId Reshape(ValueId x, const std::vector<Dim>& dims) {
-    return ok() ? Take(builder().Reshape(x, dims)) : kNoValue;
-  }
   // x[.., ids[.., t]].
   ValueId Taken(ValueId x, ValueId ids) {
     return ok() ? Take(builder().Gather(x, ids, -1)) : kNoValue;

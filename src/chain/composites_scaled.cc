@@ -85,10 +85,6 @@ ValueId InGroups(Expander& e, ValueId x) {
   return e.Take(e.builder().Reshape(x, dims));
 }
 
-ValueId Reshaped(Expander& e, ValueId x, const std::vector<Dim>& dims) {
-  return e.ok() ? e.Take(e.builder().Reshape(x, dims)) : kNoValue;
-}
-
 // The largest magnitudes. A whole tensor is reduced over the rows first: kernels join columns over
 // M.
 ValueId LargestMagnitude(Expander& e, ValueId x, Granularity granularity) {
@@ -140,7 +136,7 @@ Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
   std::vector<Dim> dims = e.Type(factor.scale).dims;
   dims.pop_back();
   // The cast is last, so that what stores the codes rounds them.
-  return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
+  return {e.Cast(e.Reshape(scaled, e.Type(x).dims), spec.codes), e.Reshape(factor.scale, dims)};
 }
 
 ValueId ScaledLinearOf(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act,

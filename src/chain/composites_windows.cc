@@ -30,9 +30,6 @@ class WindowExpander : public Expander {
   ValueId OverTaps(ReduceKind kind, ValueId window) {
     return ok() ? Take(builder().Reduce(kind, window, kTapAxes)) : -1;
   }
-  ValueId Reshape(ValueId a, const std::vector<Dim>& dims) {
-    return ok() ? Take(builder().Reshape(a, dims)) : -1;
-  }
 
   // The filter, a number of each channel for each tap, as f32 [height, width, channels].
   ValueId Filter(ValueId w, const Conv2d& conv) {

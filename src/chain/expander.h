@@ -137,6 +137,16 @@ class Expander {
   ValueId Add(ValueId a, ValueId b) { return Binary(BinaryKind::kAdd, a, b); }
   ValueId Sub(ValueId a, ValueId b) { return Binary(BinaryKind::kSub, a, b); }
   ValueId Mul(ValueId a, ValueId b) { return Binary(BinaryKind::kMul, a, b); }
+  ValueId Compare(CompareKind kind, ValueId a, ValueId b) {
+    return ok() ? Take(builder_.Compare(kind, a, b)) : -1;
+  }
+  // a where the condition holds, else b.
+  ValueId Where(ValueId condition, ValueId a, ValueId b) {
+    return ok() ? Take(builder_.Select(condition, a, b)) : -1;
+  }
+  ValueId Reshape(ValueId a, const std::vector<Dim>& dims) {
+    return ok() ? Take(builder_.Reshape(a, dims)) : -1;
+  }
   ValueId Cast(ValueId a, DType dtype) { return ok() ? Take(builder_.Cast(a, dtype)) : -1; }
   // To f32 unless it is f32: exact.
   ValueId Widen(ValueId a) {
