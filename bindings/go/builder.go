@@ -74,7 +74,7 @@ type AttentionOptions struct {
 
 // NextTokenOptions of a draw. Its values are of all rows or of each; K and TopP need a Count.
 type NextTokenOptions struct {
-	Count          int   // the largest logits that are drawn from, up to 32; 0: all
+	Count          int   // the largest logits that are drawn from, up to 64; 0: all
 	Temperature    Value // 1 if there is none
 	K              Value // s32, up to Count
 	TopP, MinP     Value

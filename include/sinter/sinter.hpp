@@ -489,7 +489,7 @@ struct NormOptions {
   Value gamma, beta;
 };
 struct NextTokenOptions {
-  int32_t count = 0;                   // the largest logits that are drawn from, up to 32; 0: all
+  int32_t count = 0;                   // the largest logits that are drawn from, up to 64; 0: all
   Value temperature, k, top_p, min_p;  // of all rows or of each; k and top_p need a count
   bool log_probability = false;        // whether the second value is made
 };
@@ -642,7 +642,7 @@ class ChainBuilder {
   }
   // Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of
   // equal ones the lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has
-  // it. x is floating or s32; count is 1 to 32 and at most n. Their values: a gather along -1.
+  // it. x is floating or s32; count is 1 to 64 and at most n. Their values: a gather along -1.
   Value TopK(Value x, int32_t count) {
     return Add({}, sinter_chain_add_top_k, x, count);
   }

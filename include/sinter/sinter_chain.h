@@ -193,7 +193,7 @@ SINTER_API sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_va
 
 /* Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of
  * equal ones the lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has
- * it. x is floating or s32; count is 1 to 32 and at most n. Their values: a gather along -1. */
+ * it. x is floating or s32; count is 1 to 64 and at most n. Their values: a gather along -1. */
 SINTER_API sinter_status sinter_chain_add_top_k(sinter_chain* chain, sinter_value x, int32_t count,
                                                 sinter_value* out_value, sinter_error** error);
 /* Running sums along the last axis of x [.., n], which is not SINTER_DIM_M, as torch.cumsum has
@@ -347,7 +347,7 @@ SINTER_API sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_v
 typedef struct sinter_next_token_options {
   uint32_t struct_size;
   uint32_t flags; /* none yet */
-  int32_t count;  /* the largest logits that are drawn from, 1 to 32 and at most v; 0: all */
+  int32_t count;  /* the largest logits that are drawn from, 1 to 64 and at most v; 0: all */
   sinter_value temperature; /* floating; SINTER_NO_VALUE: 1 */
   sinter_value k;           /* s32, needs a count; SINTER_NO_VALUE: count */
   sinter_value top_p;       /* floating, needs a count; SINTER_NO_VALUE: all are kept */

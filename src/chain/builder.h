@@ -112,7 +112,7 @@ class ChainBuilder {
   // in row-major order; an id outside of x writes nothing. rows of x's dtype, ids as in a gather.
   absl::StatusOr<ValueId> Scatter(ValueId x, ValueId ids, ValueId rows);
   // s32 ids [.., count] of the `count` largest numbers of each row of x [.., n], falling; of equal
-  // ones the lower id first, -0 is 0, NaN counts as the largest. `count` in [1, 32].
+  // ones the lower id first, -0 is 0, NaN counts as the largest. `count` in [1, 64].
   absl::StatusOr<ValueId> TopK(ValueId x, int64_t count);
   // result[.., i] is what `kind`, sum, makes of x[.., 0] to x[.., i].
   absl::StatusOr<ValueId> Scan(ReduceKind kind, ValueId x);

@@ -17,9 +17,9 @@ struct NextTokenOperands {
   ValueId k = kNoValue;                        // s32; kNoValue: `count`
   ValueId top_p = kNoValue, min_p = kNoValue;  // floating; kNoValue: every token is kept
 };
-constexpr int64_t kMostTokenCount = 32;  // what top_k takes
+constexpr int64_t kMostTokenCount = 64;  // what top_k takes
 struct NextTokenOptions {
-  int64_t count = 0;  // the largest logits that are drawn from, at most 32 and v; 0: the whole row
+  int64_t count = 0;  // the largest logits that are drawn from, at most 64 and v; 0: the whole row
   bool log_probability = false;
 };
 struct NextToken {

@@ -55,7 +55,7 @@ absl::Status CheckCodes(DType dtype, Dim k, bool transpose_a, bool transpose_b) 
   return CheckSumsOf(dtype, k);
 }
 
-constexpr int64_t kMostTaken = 32;  // of a row, by top_k
+constexpr int64_t kMostTaken = 64;  // of a row, by top_k
 
 // What top_k and scan take: rows of numbers along a last axis that is not M.
 absl::Status CheckRow(const TensorType& x) {

@@ -76,7 +76,7 @@ inline constexpr FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"}
 inline constexpr FieldSpec kN{"n", FieldType::kExtent, nullptr, "columns of the first product"};
 inline constexpr FieldSpec kK{"k", FieldType::kExtent, nullptr, "columns of a"};
 inline constexpr FieldSpec kTaken{"k", FieldType::kExtent, nullptr,
-                                  "elements of a row, at most 32"};
+                                  "elements of a row, at most 64"};
 inline constexpr FieldSpec kL{"l", FieldType::kExtent, nullptr, "columns of the second product"};
 inline constexpr FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActivationWords};
 inline constexpr FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text,

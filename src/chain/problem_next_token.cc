@@ -30,7 +30,7 @@ absl::StatusOr<Chain> MakeNextToken(const FieldValues& v) {
 }
 
 const FieldSpec kCount{"count", FieldType::kCount, "0",
-                       "the largest columns that are drawn from, at most 32; 0: all"};
+                       "the largest columns that are drawn from, at most 64; 0: all"};
 const FieldSpec kTemperature{"temperature", FieldType::kFlag, "0",
                              "whether rows have one; else it is 1"};
 const FieldSpec kOwnK{"k", FieldType::kFlag, "0", "whether rows have a count of their own"};

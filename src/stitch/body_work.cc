@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kIssueOfTaken = 7, kIssueOfScan = 30, kIssueOfRandom = 105;
+constexpr int kIssueOfKey = 18, kIssueOfScan = 30, kIssueOfRandom = 105;
 
 // A divisor of fewer elements than the quotient is prepared once for many of them, which then take
 // two multiplications each.
@@ -154,8 +154,8 @@ OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, Val
       return {2, 0};
     case OpKind::kGather:  // two comparisons at once, the position, the choice
       return {3, 0};
-    case OpKind::kTopK:  // of each that is taken: two comparisons, the choices of the larger
-      return {static_cast<double>(kIssueOfTaken * op.type.dims.back().value), 0};
+    case OpKind::kTopK:  // twice: an access, the word of a key, a comparison of words, the choice
+      return {kIssueOfKey, 0};
     case OpKind::kScan:  // two accesses, five exchanges among lanes, what came before
       return {kIssueOfScan, 0};
     case OpKind::kRandom:  // ten rounds of two long products, their exclusive ors, the keys

@@ -53,8 +53,9 @@ absl::Status CheckOps(const Chain& body) {
   return absl::OkStatus();
 }
 
-// Words of shared memory that a step's row and its results may take.
-constexpr int64_t kMostOfStep = 1 << 14;
+// Elements of a row of which a step is computed. The largest of a row take more shared memory than
+// its sums.
+constexpr int64_t kMostOfSums = 1 << 14, kMostOfLargest = 1 << 13;
 
 // The most ops that compute a scatter's ids: each row computes them again for all rows after it.
 constexpr int kMostOpsOfIds = 8;
@@ -89,11 +90,10 @@ absl::Status CheckSteps(const Chain& body, const StitchProgram& program) {
     const Op& op = body.op(static_cast<ValueId>(id));
     if (!TakesRow(op)) continue;
     const std::vector<Dim>& row = body.op(op.operands[0]).type.dims;
-    const int64_t elements = SharedElementsOf(body, op);
-    if (elements > kMostOfStep) {
+    const int64_t most = op.kind == OpKind::kTopK ? kMostOfLargest : kMostOfSums;
+    if (row.back().value > most) {
       return RefuseOp(static_cast<ValueId>(id), op,
-                      absl::StrCat("a row has ", row.back().value, " elements, at most ",
-                                   kMostOfStep - ResultsBeforeRow(op),
+                      absl::StrCat("a row has ", row.back().value, " elements, at most ", most,
                                    " are taken in one kernel: take parts of the row, then of "
                                    "those"));
     }

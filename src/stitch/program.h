@@ -55,9 +55,10 @@ std::vector<ValueId> OwnerCandidates(const Chain& body);
 // FAILED_PRECONDITION where it reduces neither the last nor the first axes.
 absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program);
 
-// Elements of a step's part of shared memory: its row, and in front of it what it makes of the row
-// where that has another extent.
-int64_t ResultsBeforeRow(const Op& step);
+// Elements of a step's part of shared memory: its row, and in front of it the results of a top_k
+// with what finds them (words_before_keys of src/device/stitch/row_steps.cuh).
+int64_t GroupsOfRow(const Op& top_k);  // into which it divides the row
+int64_t WordsBeforeRow(const Chain& body, const Op& step);
 int64_t SharedElementsOf(const Chain& body, const Op& step);
 
 // The position of a unit and of its elements in a value.

@@ -206,13 +206,25 @@ absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) 
   return absl::OkStatus();
 }
 
-int64_t ResultsBeforeRow(const Op& step) {
+int64_t GroupsOfRow(const Op& step) {
+  int64_t groups = 32;
+  while (groups < 2 * step.type.dims.back().value) groups *= 2;
+  return groups;
+}
+
+int64_t WordsBeforeRow(const Chain& body, const Op& step) {
+  if (step.kind != OpKind::kTopK) return 0;
   constexpr int64_t kWidest = 8;  // elements of a vector, so that those of the row stay aligned
-  return step.kind == OpKind::kTopK ? RoundUp(step.type.dims.back().value, kWidest) : 0;
+  const int64_t count = body.op(step.operands[0]).type.dims.back().value;
+  const int64_t taken = step.type.dims.back().value, results = RoundUp(taken, kWidest);
+  if (taken == 1) return results;
+  constexpr int64_t kCounters = 8, kHalves = 2;
+  return results + 2 * GroupsOfRow(step) + kCounters +
+         RoundUp(count + count / 4 + 64, kHalves * kWidest) / kHalves;
 }
 
 int64_t SharedElementsOf(const Chain& body, const Op& step) {
-  return ResultsBeforeRow(step) + body.op(step.operands[0]).type.dims.back().value;
+  return WordsBeforeRow(body, step) + body.op(step.operands[0]).type.dims.back().value;
 }
 
 absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims) {

@@ -150,7 +150,7 @@ TEST_F(ChainAbi, ATokenIsDrawnWithAndWithoutItsLogProbability) {
     return sinter_chain_add_next_token(c, logits, seed, seed, &options, &token, nullptr, e);
   });
   EXPECT_THAT(refused.message,
-              HasSubstr("(next_token): count is 0, must be in [1, 32] if top_p is given"));
+              HasSubstr("(next_token): count is 0, must be in [1, 64] if top_p is given"));
 }
 
 TEST_F(ChainAbi, AValueHasTheTypeThatItsAddGaveIt) {

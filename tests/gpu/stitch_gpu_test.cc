@@ -683,7 +683,7 @@ TEST_F(Stitch, RowStepsAreExact) {
   std::vector<std::vector<std::string>> inputs;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kS32}) {
     for (const int64_t columns : {1, 5, 32, 33, 128, 1000, 4096}) {
-      for (const int64_t taken : {1, 8, 32}) {
+      for (const int64_t taken : {1, 8, 32, 64}) {
         if (taken > columns) continue;
         cases.push_back({absl::StrCat("largest ", taken, " of ", columns, " ", NameOf(dtype)), "",
                          testing::LargestOfRows(0, columns, taken, dtype), 37});
@@ -692,6 +692,13 @@ TEST_F(Stitch, RowStepsAreExact) {
       cases.push_back({absl::StrCat("sums of ", columns, " ", NameOf(dtype)), "",
                        testing::SumsOfRows(0, columns, dtype), 37});
       inputs.push_back({DrawnOf(dtype == DType::kS32 ? whole : few, dtype, 37 * columns)});
+    }
+  }
+  for (const int64_t run : {1, 4}) {
+    for (const int64_t taken : {2, 20, 64}) {
+      cases.push_back({absl::StrCat("largest ", taken, " of stripes of ", run), "",
+                       testing::LargestOfStripes(0, 2048, taken, run), 37});
+      inputs.push_back({DrawnOf(few, DType::kS32, 37 * 2048)});
     }
   }
   for (const int64_t columns : {50257, 128256}) {  // in parts

@@ -15,6 +15,13 @@ Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all) {
       columns, taken, all ? "min(y, least)" : "y");
 }
 
+Chain LargestOfStripes(int64_t rows, int64_t columns, int64_t taken, int64_t run) {
+  return ReadChain(
+      "x: s32[$0,$1]; parts = reshape(x, [$0,$4,64,$3]); stripe = iota([$0,$4,64,$3], 2, s32);"
+      "z = reshape(parts + stripe * 65536:s32, [$0,$1]); out topk(z, $2), z",
+      ExtentText(rows), columns, taken, run, columns / 64 / run);
+}
+
 Chain Router(int64_t rows, int64_t columns, int64_t taken) {
   return ReadChain(
       "logits: bf16[$0,$1]; places = topk(logits, $2);"
@@ -81,7 +88,7 @@ std::vector<RowStepGraph> RowStepGraphs() {
   const DType types[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kS32};
   size_t turn = 0;
   for (const int64_t columns : {1, 2, 31, 32, 33, 64, 127, 128, 1000}) {
-    for (const int64_t taken : {1, 2, 8, 32}) {
+    for (const int64_t taken : {1, 2, 8, 32, 33, 64}) {
       if (taken > columns) continue;
       const DType dtype = types[turn++ % 4];
       add(absl::StrCat("largest ", taken, " of ", columns, " ", NameOf(dtype)),
@@ -92,6 +99,12 @@ std::vector<RowStepGraph> RowStepGraphs() {
     for (size_t i = 0; i < 2; ++i) {
       const DType dtype = types[turn++ % 4];
       add(absl::StrCat("sums of ", columns, " ", NameOf(dtype)), SumsOfRows(0, columns, dtype), 5);
+    }
+  }
+  for (const int64_t run : {1, 4}) {
+    for (const int64_t taken : {2, 20, 64}) {
+      add(absl::StrCat("largest ", taken, " of stripes of ", run),
+          LargestOfStripes(0, 2048, taken, run), 3);
     }
   }
   add("rows beside others", RowsBesideOthers(true), 5);

@@ -13,6 +13,9 @@ Chain LargestOfRows(int64_t rows, int64_t columns, int64_t taken, DType dtype);
 
 // The same of s32 numbers of which half are -2^31 and the others 0, or all are -2^31.
 Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all);
+// The same of s32 numbers in 64 stripes, each `run` columns wide and repeated along the row. All of
+// a stripe are larger than all of the one before it, so that few stripes hold the largest.
+Chain LargestOfStripes(int64_t rows, int64_t columns, int64_t taken, int64_t run);
 
 // What routes tokens: the places of the `taken` largest of bf16 logits[rows, columns], and their
 // shares of softmax(logits), divided by the sum of those. s32 and f32.

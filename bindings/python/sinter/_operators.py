@@ -103,7 +103,7 @@ def next_token(
 ) -> Tuple[Value, Optional[Value]]:
     """A token of each row of logits [.., v], s32 [..], and with `log_probability` the logarithm of its softmax(logits), f32.
 
-    It is drawn from softmax(logits / temperature) over the `k` largest of the `count` (1 to 32; 0: the whole row) largest logits, of these the fewest
+    It is drawn from softmax(logits / temperature) over the `k` largest of the `count` (1 to 64; 0: the whole row) largest logits, of these the fewest
     whose probabilities reach `top_p`, of these the ones at least `min_p` times as probable as the first. The four have rank 0 or the dims [..]. A row without a
     temperature above 0 gives its largest logit, a row with NaN -1. `seed` and `offset` are as for ``random``.
     """

@@ -13,55 +13,213 @@ SINTER_DEVICE int order_of(float x) {
 }
 SINTER_DEVICE int order_of(int x) { return x; }
 
+// A key and its place in one word. The larger word comes first: of equal keys that of the lower
+// place. No word is 0.
+SINTER_DEVICE u64 ranked_word(int key, int place) {
+  return static_cast<u64>(static_cast<u32>(key) ^ 0x80000000u) << 32 |
+         (0xFFFFFFFFu - static_cast<u32>(place));
+}
+SINTER_DEVICE int place_of(u64 word) {
+  return static_cast<int>(0xFFFFFFFFu - static_cast<u32>(word));
+}
+SINTER_DEVICE u64 larger(u64 a, u64 b) { return a > b ? a : b; }
+SINTER_DEVICE u64 word_of_lane(u64 word, int flip) {
+  const u32 high = __shfl_xor_sync(0xFFFFFFFFu, static_cast<u32>(word >> 32), flip);
+  const u32 low = __shfl_xor_sync(0xFFFFFFFFu, static_cast<u32>(word), flip);
+  return static_cast<u64>(high) << 32 | low;
+}
+
+// The groups into which the keys of a row fall, where `taken` are wanted.
+constexpr int groups_of_row(int taken) {
+  int groups = 32;
+  while (groups < 2 * taken) groups *= 2;
+  return groups;
+}
+
+// The words of shared memory that lie before the keys of a row: results, then what LargestOfRow
+// keeps there. A multiple of 8.
+constexpr int words_before_keys(int count, int taken) {
+  const int results = (taken + 7) / 8 * 8;
+  if (taken == 1) return results;
+  return results + 2 * groups_of_row(taken) + 8 + (count + count / 4 + 64 + 15) / 16 * 8;
+}
+
 // The places of the kTaken largest of kCount keys, falling; of equal keys the lower place first.
-// Each round takes the largest, whose thread then makes it the least. The results, for all threads
-// to read, lie elsewhere than the keys.
-template <int kCount, int kTaken, int kBlock, int kThreads, int kCluster, int kSlots>
-SINTER_DEVICE void largest_of_row(UnitGroup<kBlock, kThreads, kCluster, kSlots>& group,
-                                  int* results, int* keys) {
-  constexpr int kOwn = (kCount + kThreads - 1) / kThreads, kUnrolled = kOwn < 16 ? kOwn : 16;
-  constexpr int kLeast = -2147483647 - 1, kNone = 2147483647;
-  const int t = static_cast<int>(threadIdx.x) % kThreads;
-  const auto join = [&](int largest, int& last) {
-    if constexpr (kThreads == 32) {
-      last = __reduce_max_sync(0xFFFFFFFFu, largest);
-    } else {
-      last = largest;
-      group.reduce(Partial<Largest, int>{last});
-    }
-  };
-  const auto first = [&](int place) {
-    if constexpr (kThreads == 32) return __reduce_min_sync(0xFFFFFFFFu, place);
-    group.reduce(Partial<Smallest, int>{place});
-    return place;
-  };
-  group.share();
-#pragma unroll 1
-  for (int round = 0; round < kTaken; ++round) {
-    int largest = kLeast, turn = -1, last;
-#pragma unroll kUnrolled
-    for (int j = 0; j < kOwn; ++j) {
-      const int i = j * kThreads + t;
-      const int key = (j + 1) * kThreads <= kCount || i < kCount ? keys[i] : kLeast;
-      if (key > largest) turn = j;
-      largest = key > largest ? key : largest;
-    }
-    join(largest, last);
-    int place = largest == last && turn >= 0 ? turn * kThreads + t : kNone;
-    if (last == kLeast) {  // of s32: what is left are its least numbers, as taken ones are
+//
+// The bound is the kTaken-th of the largest words of groups. None of the wanted keys is less, and
+// the keys that reach it, the candidates, are those of few groups. They are grouped again until
+// there are no more than groups. Then the number of larger words is a word's rank.
+template <int kCount, int kTaken, int kThreads>
+class LargestOfRow {
+ public:
+  // Keys lie words_before_keys behind the results. The results are for all threads to read.
+  template <class Group>
+  static SINTER_DEVICE void find(Group& group, int* results) {
+    LargestOfRow row(results);
+    group.share();
+    int count = kCount;
+    if constexpr (kCount <= kGroups) {
+      for (int i = row.thread_; i < kCount; i += kThreads) row.words_[i] = row.word_of(i);
       group.share();
-      for (int j = kOwn - 1; j >= 0; --j) {
-        const int i = j * kThreads + t;
-        bool taken = i >= kCount || keys[i] != kLeast;
-        for (int r = 0; r < round; ++r) taken |= results[r] == i;
-        if (!taken) place = i;
+    } else {
+      count = kCount < 2 * kThreads ? row.template narrow<true>(group, kCount, 0)
+                                    : row.first_candidates(group);
+#pragma unroll 1
+      for (int level = 1; count > kGroups; ++level) {
+        count = row.template narrow<false>(group, count, level);
       }
     }
-    const int at = first(place);
-    if (at == place) keys[at] = kLeast;
-    if (t == 0) results[round] = at;
+    for (int i = row.thread_; i < count; i += kThreads) {
+      const u64 word = row.words_[i];
+      const int rank = row.rank_of(word, count);
+      if (rank < kTaken) results[rank] = place_of(word);
+    }
+    group.share();
   }
+
+ private:
+  static constexpr int kGroups = groups_of_row(kTaken);
+  // A thread has several groups, or neighbouring lanes have one.
+  static constexpr int kOfThread = kGroups > kThreads ? kGroups / kThreads : 1;
+  static constexpr int kLanes = kThreads > kGroups ? kThreads / kGroups : 1;
+  static constexpr int kOwn = (kCount + kThreads - 1) / kThreads;  // keys of a thread
+  static constexpr int kUnrolled = kOwn < 16 ? kOwn : 16;
+  static_assert(kCount <= 65536, "a candidate's place has 16 bits");
+  static_assert(kOfThread * kThreads == kGroups * kLanes && kLanes <= 32, "powers of two");
+
+  explicit SINTER_DEVICE LargestOfRow(int* results)
+      : keys_(results + words_before_keys(kCount, kTaken)),
+        words_(reinterpret_cast<u64*>(results + (kTaken + 7) / 8 * 8)),
+        thread_(static_cast<int>(threadIdx.x) % kThreads) {}
+
+  SINTER_DEVICE u64& bound() const { return words_[kGroups]; }
+  // Of a level: the next but one takes its place.
+  SINTER_DEVICE int& counter(int level) const {
+    return reinterpret_cast<int*>(words_ + kGroups + 1)[level % 2];
+  }
+  // The places of a level's candidates. The first level has at most 3/4 of the keys.
+  SINTER_DEVICE unsigned short* places(int level) const {
+    return reinterpret_cast<unsigned short*>(words_ + kGroups + 4) +
+           (level % 2 == 0 ? 0 : kCount - kCount / 4);
+  }
+  SINTER_DEVICE u64 word_of(int place) const { return ranked_word(keys_[place], place); }
+  SINTER_DEVICE int rank_of(u64 word, int count) const {
+    int rank = 0;
+#pragma unroll 8
+    for (int i = 0; i < count; ++i) rank += words_[i] > word ? 1 : 0;
+    return rank;
+  }
+
+  // Makes the kTaken-th of the groups' words the bound, and returns it.
+  template <class Group>
+  SINTER_DEVICE u64 find_bound(Group& group, int level) {
+    if (thread_ == 0) counter(level) = 0;
+    group.share();
+    for (int i = thread_; i < kGroups; i += kThreads) {
+      const u64 word = words_[i];
+      if (rank_of(word, kGroups) == kTaken - 1) bound() = word;
+    }
+    group.share();
+    return bound();
+  }
+
+  SINTER_DEVICE void add_candidate(u64 word, int level) {
+    const int number = atomicAdd(&counter(level), 1);
+    places(level)[number] = static_cast<unsigned short>(place_of(word));
+    if (number < kGroups) words_[number] = word;
+  }
+
+  // Candidates of all keys, of which each thread has two at least. Returns their number.
+  template <class Group>
+  SINTER_DEVICE int first_candidates(Group& group) {
+    u64 most[kOfThread] = {};
+#pragma unroll kUnrolled
+    for (int j = 0; j < kOwn; ++j) {
+      const int i = j * kThreads + thread_;
+      if ((j + 1) * kThreads > kCount && i >= kCount) continue;
+      most[j % kOfThread] = larger(most[j % kOfThread], word_of(i));
+    }
+#pragma unroll
+    for (int flip = kLanes / 2; flip > 0; flip /= 2) {
+      most[0] = larger(most[0], word_of_lane(most[0], flip));
+    }
+#pragma unroll
+    for (int j = 0; j < kOfThread; ++j) {
+      if (thread_ % kLanes == 0) words_[thread_ / kLanes + j * kThreads] = most[j];
+    }
+    const u64 least = find_bound(group, 0);
+#pragma unroll kUnrolled
+    for (int j = 0; j < kOwn; ++j) {
+      const int i = j * kThreads + thread_;
+      if ((j + 1) * kThreads > kCount && i >= kCount) continue;
+      const u64 word = word_of(i);
+      if (word >= least) add_candidate(word, 0);
+    }
+    group.share();
+    return counter(0);
+  }
+
+  // Candidates of `count` keys, more than groups: of all of them, or of the level before. Returns
+  // their number, which is less.
+  template <bool kAll, class Group>
+  SINTER_DEVICE int narrow(Group& group, int count, int level) {
+    const unsigned short* const from = places(level + 1);
+    const auto word_at = [&](int i) { return word_of(kAll ? i : static_cast<int>(from[i])); };
+    for (int i = thread_; i < kGroups; i += kThreads) {
+      u64 most = 0;
+      for (int at = i; at < count; at += kGroups) most = larger(most, word_at(at));
+      words_[i] = most;
+    }
+    const u64 least = find_bound(group, level);
+    for (int i = thread_; i < count; i += kThreads) {
+      const u64 word = word_at(i);
+      if (word >= least) add_candidate(word, level);
+    }
+    group.share();
+    return counter(level);
+  }
+
+  const int* keys_;
+  u64* words_;  // of groups, then of candidates; behind them the bound, two counters, places
+  int thread_;
+};
+
+// The place of the largest of kCount keys, of equal ones the lowest; keys and result lie as
+// LargestOfRow has them.
+template <int kCount, int kThreads, class Group>
+SINTER_DEVICE void find_largest(Group& group, int* result) {
+  constexpr int kNone = 2147483647;
+  const int* const keys = result + words_before_keys(kCount, 1);
+  const int t = static_cast<int>(threadIdx.x) % kThreads;
+  int largest = -2147483647 - 1, place = kNone;
   group.share();
+#pragma unroll 8
+  for (int i = t; i < kCount; i += kThreads) {
+    const int key = keys[i];
+    if (key > largest || place == kNone) place = i;
+    largest = key > largest ? key : largest;
+  }
+  int last = largest;
+  if constexpr (kThreads == 32) {
+    last = __reduce_max_sync(0xFFFFFFFFu, largest);
+    place = __reduce_min_sync(0xFFFFFFFFu, largest == last ? place : kNone);
+  } else {
+    group.reduce(Partial<Largest, int>{last});
+    if (largest != last) place = kNone;
+    group.reduce(Partial<Smallest, int>{place});
+  }
+  if (t == 0) *result = place;
+  group.share();
+}
+
+template <int kCount, int kTaken, int kBlock, int kThreads, int kCluster, int kSlots>
+SINTER_DEVICE void largest_of_row(UnitGroup<kBlock, kThreads, kCluster, kSlots>& group,
+                                  int* results) {
+  if constexpr (kTaken == 1) {
+    find_largest<kCount, kThreads>(group, results);
+  } else {
+    LargestOfRow<kCount, kTaken, kThreads>::find(group, results);
+  }
 }
 
 // The sum of the word and those of lower lanes; `sum` becomes that of all lanes. Each level joins

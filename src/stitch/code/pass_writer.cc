@@ -302,7 +302,7 @@ absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
                                                     : emitter_.Pull(root.value, at));
   const HandedResult to = hands_.ResultOf(phase_, root.value);
   SINTER_ASSIGN_OR_RETURN(const Index place, emitter_.HandedAddress(root.value, at, to));
-  const Index address = step ? place.Plus(ResultsBeforeRow(op)) : place;
+  const Index address = step ? place.Plus(WordsBeforeRow(*code_.body, op)) : place;
   const int width = emitter_.width();
   const bool next =
       AlongVector(emitter_.space(), address, emitter_.element(), width) == Along::kNext;
@@ -328,8 +328,8 @@ void PassWriter::StepRows(const StitchLoop& loop) {
     const std::string first = hands_.ResultOf(phase_, root.value).first;
     emitter_.Add(op.kind == OpKind::kScan
                      ? absl::Substitute("sums_of_row<$0>(group, $1);", count, first)
-                     : absl::Substitute("largest_of_row<$0, $1>(group, $2, $2 + $3);", count,
-                                        op.type.dims.back().value, first, ResultsBeforeRow(op)));
+                     : absl::Substitute("largest_of_row<$0, $1>(group, $2);", count,
+                                        op.type.dims.back().value, first));
   }
 }
 

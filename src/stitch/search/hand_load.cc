@@ -15,11 +15,6 @@ namespace {
 // A hand-over is tried if it saves at least this share of a unit's instructions, of a value that is
 // computed at least this many times for each of its elements.
 constexpr double kWorth = 0.1, kRepeated = 1.5;
-// Instructions of a thread: to join the lanes of a unit's only warp, or of one of several, and to
-// read the result of another warp.
-constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3;
-// meetings that take as long as a join, which waits for its lanes' exchanges
-constexpr int kMeetingsOfJoin = 4;
 constexpr size_t kMostAlone = 2;  // values that are tried by themselves
 
 class HandCounter {
@@ -245,27 +240,10 @@ int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet) 
     for (const bool meets : MeetsBefore(phase, rows_meet)) meetings += meets;
     for (const StitchHand& hand : phase.hands) {
       const Op& op = body.op(hand.value);
-      if (TakesRow(op)) meetings += 2 + kMeetingsOfJoin * JoinsOfStep(body, op);
+      if (TakesRow(op)) meetings += MeetingsOfStep(body, op, rows_meet);
     }
   }
   return meetings;
-}
-
-int JoinsOfStep(const Chain& body, const Op& step) {
-  if (step.kind == OpKind::kTopK) return 2 * static_cast<int>(step.type.dims.back().value);
-  const int64_t tiles =
-      CeilDiv(body.op(step.operands[0]).type.dims.back().value, int64_t{kWarpLanes});
-  return tiles > 1 ? 2 * static_cast<int>(CeilDiv(tiles, int64_t{kWarpLanes})) : 0;
-}
-
-double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule) {
-  double joins = 0;
-  for (const Op& op : body.ops()) {
-    if (op.kind == OpKind::kTopK) joins += JoinsOfStep(body, op);
-  }
-  const int warps = schedule.unit_threads / kWarpLanes;
-  return joins *
-         (warps == 1 ? kInstructionsOfWarpJoin : kInstructionsOfJoin + kInstructionsOfWarp * warps);
 }
 
 std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,

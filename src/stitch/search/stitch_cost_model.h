@@ -95,9 +95,10 @@ void AddHandOver(const UnitWork& before, const UnitWork& after, double units, St
 
 // Barriers of a unit's threads for hand-overs. `rows_meet`: row reductions are barriers too.
 int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet);
-// How often the threads of a unit join what they have for a step of its row.
-int JoinsOfStep(const Chain& body, const Op& step);
-// Instructions of a thread for what the steps of a unit join, besides those of its elements.
+// Those for a step of its row.
+int MeetingsOfStep(const Chain& body, const Op& step, bool rows_meet);
+// Instructions of a thread for what the steps of a unit join or compare, besides those of its
+// elements.
 double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule);
 
 // Sets of values worth handing over, by the computation saved: the two best single values, and the

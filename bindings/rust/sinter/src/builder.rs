@@ -149,7 +149,7 @@ pub struct AttentionOptions<'b> {
 /// Options of [`Value::next_token`]. Its values are of all rows or of each; `k` and `top_p` need a count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NextTokenOptions<'b> {
-    /// The largest logits that are drawn from, up to 32; 0: all.
+    /// The largest logits that are drawn from, up to 64; 0: all.
     pub count: i32,
     /// 1 if there is none.
     pub temperature: Option<Value<'b>>,

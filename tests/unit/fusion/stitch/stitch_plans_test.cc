@@ -341,7 +341,7 @@ TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
   ASSERT_FALSE(refused.ok());
   EXPECT_TRUE(Says(refused,
                    "op 1 (top_k of 'x'): a row has 20000 elements, at "
-                   "most 16376 are taken in one kernel: "
+                   "most 8192 are taken in one kernel: "
                    "take parts of the row, then of those"));
   EXPECT_TRUE(PlanChain(testing::SumsOfRows(0, 16384, DType::kF32), 16, H200(), {}).ok());
 }

@@ -148,7 +148,7 @@ impl<'b> Value<'b> {
 
     /// Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of equal ones the
     /// lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has it. x is floating or s32; count
-    /// is 1 to 32 and at most n. Their values: a gather along -1.
+    /// is 1 to 64 and at most n. Their values: a gather along -1.
     pub fn top_k(self, count: i32) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {

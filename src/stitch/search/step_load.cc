@@ -1,0 +1,71 @@
+// What the steps of rows cost besides their elements: src/device/stitch/row_steps.cuh.
+#include "src/base/numbers.h"
+#include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+// Instructions of a thread: to join the lanes of a unit's only warp, or of one of several, to read
+// the result of another warp, and to compare two words of a top_k.
+constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3,
+              kInstructionsOfComparison = 4;
+// Meetings that take as long as a join, which waits for its lanes' exchanges.
+constexpr int kMeetingsOfJoin = 4;
+// Words that a thread compares in the time of a meeting of a warp or of a block.
+constexpr int kComparedOfWarpMeeting = 4, kComparedOfBlockMeeting = 16;
+
+// A top_k compares the words of groups, then those of candidates, which are seldom more. A row of
+// no more keys than groups has candidates only.
+struct Comparisons {
+  int rounds = 0;
+  int64_t words = 0;  // of a round, of which each is compared with all
+  int meetings = 0;
+};
+
+Comparisons ComparisonsOf(const Chain& body, const Op& top_k) {
+  const int64_t keys = body.op(top_k.operands[0]).type.dims.back().value;
+  const int64_t groups = GroupsOfRow(top_k);
+  return keys <= groups ? Comparisons{1, keys, 3} : Comparisons{2, groups, 5};
+}
+
+bool ComparesWords(const Op& step) {
+  return step.kind == OpKind::kTopK && step.type.dims.back().value > 1;
+}
+
+// How often a unit's threads join what they have, for a step that does not compare words.
+int JoinsOf(const Chain& body, const Op& step) {
+  if (step.kind == OpKind::kTopK) return 2;
+  const int64_t tiles =
+      CeilDiv(body.op(step.operands[0]).type.dims.back().value, int64_t{kWarpLanes});
+  return tiles > 1 ? 2 * static_cast<int>(CeilDiv(tiles, int64_t{kWarpLanes})) : 0;
+}
+
+}  // namespace
+
+int MeetingsOfStep(const Chain& body, const Op& step, bool rows_meet) {
+  if (!ComparesWords(step)) return 2 + kMeetingsOfJoin * JoinsOf(body, step);
+  const auto [rounds, words, meetings] = ComparisonsOf(body, step);
+  const int compared = rows_meet ? kComparedOfBlockMeeting : kComparedOfWarpMeeting;
+  return meetings + rounds * static_cast<int>(CeilDiv(words, compared));
+}
+
+double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule) {
+  const int warps = schedule.unit_threads / kWarpLanes;
+  const int of_join =
+      warps == 1 ? kInstructionsOfWarpJoin : kInstructionsOfJoin + kInstructionsOfWarp * warps;
+  double instructions = 0;
+  for (const Op& op : body.ops()) {
+    if (op.kind != OpKind::kTopK) continue;
+    if (!ComparesWords(op)) {
+      instructions += JoinsOf(body, op) * of_join;
+      continue;
+    }
+    const auto [rounds, words, meetings] = ComparisonsOf(body, op);
+    instructions += static_cast<double>(kInstructionsOfComparison * rounds * words * words) /
+                    schedule.unit_threads;
+  }
+  return instructions;
+}
+
+}  // namespace sinter
