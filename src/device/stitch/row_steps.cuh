@@ -129,31 +129,59 @@ class LargestOfRow {
     if (number < kGroups) words_[number] = word;
   }
 
+  // Whether the row has key j of the thread.
+  SINTER_DEVICE bool has(int j) const {
+    return (j + 1) * kThreads <= kCount || j * kThreads + thread_ < kCount;
+  }
+
   // Candidates of all keys, of which each thread has two at least. Returns their number.
   template <class Group>
   SINTER_DEVICE int first_candidates(Group& group) {
-    u64 most[kOfThread] = {};
+    // A thread's places rise, so the first of its largest keys comes first.
+    int best[kOfThread], place[kOfThread];
+#pragma unroll
+    for (int g = 0; g < kOfThread; ++g) {
+      place[g] = g * kThreads + thread_;
+      best[g] = keys_[place[g]];
+    }
 #pragma unroll kUnrolled
-    for (int j = 0; j < kOwn; ++j) {
-      const int i = j * kThreads + thread_;
-      if ((j + 1) * kThreads > kCount && i >= kCount) continue;
-      most[j % kOfThread] = larger(most[j % kOfThread], word_of(i));
-    }
+    for (int first = kOfThread; first < kOwn; first += kOfThread) {
 #pragma unroll
-    for (int flip = kLanes / 2; flip > 0; flip /= 2) {
-      most[0] = larger(most[0], word_of_lane(most[0], flip));
+      for (int g = 0; g < kOfThread; ++g) {
+        if (!has(first + g)) continue;
+        const int i = (first + g) * kThreads + thread_;
+        const int key = keys_[i];
+        if (key > best[g]) place[g] = i;
+        best[g] = key > best[g] ? key : best[g];
+      }
     }
+    u64 own = 0;
 #pragma unroll
-    for (int j = 0; j < kOfThread; ++j) {
-      if (thread_ % kLanes == 0) words_[thread_ / kLanes + j * kThreads] = most[j];
+    for (int g = 0; g < kOfThread; ++g) {
+      const u64 word = ranked_word(best[g], place[g]);
+      own = larger(own, word);
+      if constexpr (kLanes == 1) words_[thread_ + g * kThreads] = word;
+    }
+    if constexpr (kLanes > 1) {
+      u64 most = own;
+#pragma unroll
+      for (int flip = kLanes / 2; flip > 0; flip /= 2) {
+        most = larger(most, word_of_lane(most, flip));
+      }
+      if (thread_ % kLanes == 0) words_[thread_ / kLanes] = most;
     }
     const u64 least = find_bound(group, 0);
-#pragma unroll kUnrolled
-    for (int j = 0; j < kOwn; ++j) {
-      const int i = j * kThreads + thread_;
-      if ((j + 1) * kThreads > kCount && i >= kCount) continue;
-      const u64 word = word_of(i);
-      if (word >= least) add_candidate(word, 0);
+#pragma unroll 1
+    for (int first = 0; own >= least && first < kOwn; first += kUnrolled) {
+      u32 reach = 0;  // a bit for each key
+#pragma unroll
+      for (int j = 0; j < kUnrolled; ++j) {
+        if (first + j >= kOwn || !has(first + j)) continue;
+        if (word_of((first + j) * kThreads + thread_) >= least) reach |= 1u << j;
+      }
+      for (; reach != 0; reach &= reach - 1) {
+        add_candidate(word_of((first + __ffs(reach) - 1) * kThreads + thread_), 0);
+      }
     }
     group.share();
     return counter(0);

@@ -233,14 +233,15 @@ void AddHandOver(const UnitWork& before, const UnitWork& after, double units, St
   load.shared_cycles = after.shared_cycles * units;
 }
 
-int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet) {
+int MeetingsOf(const Chain& body, const StitchProgram& program, int unit_threads) {
+  const bool rows_meet = unit_threads > kWarpLanes;
   int meetings = 0;
   for (const StitchPhase& phase : program.phases) {
     if (phase.hands.empty()) continue;
     for (const bool meets : MeetsBefore(phase, rows_meet)) meetings += meets;
     for (const StitchHand& hand : phase.hands) {
       const Op& op = body.op(hand.value);
-      if (TakesRow(op)) meetings += MeetingsOfStep(body, op, rows_meet);
+      if (TakesRow(op)) meetings += MeetingsOfStep(body, op, unit_threads);
     }
   }
   return meetings;

@@ -1,4 +1,6 @@
 // What the steps of rows cost besides their elements: src/device/stitch/row_steps.cuh.
+#include <cmath>
+
 #include "src/base/numbers.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/sizes.h"
@@ -12,8 +14,10 @@ constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructio
               kInstructionsOfComparison = 4;
 // Meetings that take as long as a join, which waits for its lanes' exchanges.
 constexpr int kMeetingsOfJoin = 4;
-// Words that a thread compares in the time of a meeting of a warp or of a block.
-constexpr int kComparedOfWarpMeeting = 4, kComparedOfBlockMeeting = 16;
+// A meeting of a block takes as long as four of a warp. In a quarter of it a thread compares so
+// many words, and takes so few of its keys in turn.
+constexpr int kQuarters = 4, kComparedOfQuarter = 4;
+constexpr double kKeysOfQuarter = 0.5;
 
 // A top_k compares the words of groups, then those of candidates, which are seldom more. A row of
 // no more keys than groups has candidates only.
@@ -43,11 +47,15 @@ int JoinsOf(const Chain& body, const Op& step) {
 
 }  // namespace
 
-int MeetingsOfStep(const Chain& body, const Op& step, bool rows_meet) {
+int MeetingsOfStep(const Chain& body, const Op& step, int unit_threads) {
   if (!ComparesWords(step)) return 2 + kMeetingsOfJoin * JoinsOf(body, step);
   const auto [rounds, words, meetings] = ComparisonsOf(body, step);
-  const int compared = rows_meet ? kComparedOfBlockMeeting : kComparedOfWarpMeeting;
-  return meetings + rounds * static_cast<int>(CeilDiv(words, compared));
+  const int64_t keys = body.op(step.operands[0]).type.dims.back().value;
+  const double quarters =
+      static_cast<double>(rounds * CeilDiv(words, int64_t{kComparedOfQuarter})) +
+      static_cast<double>(CeilDiv(keys, int64_t{unit_threads})) / kKeysOfQuarter;
+  const int of_meeting = unit_threads > kWarpLanes ? kQuarters : 1;
+  return meetings + static_cast<int>(std::ceil(quarters / of_meeting));
 }
 
 double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule) {

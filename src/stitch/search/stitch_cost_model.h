@@ -93,10 +93,11 @@ UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSch
 // do `after`. `units`: their number.
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load);
 
-// Barriers of a unit's threads for hand-overs. `rows_meet`: row reductions are barriers too.
-int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet);
+// Barriers of a unit's threads for hand-overs, of a warp or of a block, and what waits as long. Row
+// reductions of several warps are barriers too.
+int MeetingsOf(const Chain& body, const StitchProgram& program, int unit_threads);
 // Those for a step of its row.
-int MeetingsOfStep(const Chain& body, const Op& step, bool rows_meet);
+int MeetingsOfStep(const Chain& body, const Op& step, int unit_threads);
 // Instructions of a thread for what the steps of a unit join or compare, besides those of its
 // elements.
 double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule);
@@ -203,7 +204,7 @@ class LoadTable {
       counted_;  // by what LoadOfProgram depends on
   // With hand-overs: by vector and kept values, of the base and of the program.
   std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;
-  int meetings_[2] = {};  // index: whether rows meet
+  std::map<int, int> meetings_;  // by the threads of a unit
   const int serial_depth_;
 };
 

@@ -63,7 +63,6 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
       handed_times_(program.handed.empty() ? LoopEvaluations()
                                            : EvaluationsOfLoops(body, program, pace)),
       sectors_(body, program, program.handed.empty() ? times_ : handed_times_, m, model),
-      meetings_{MeetingsOf(body, program, false), MeetingsOf(body, program, true)},
       serial_depth_(SerialDepthOf(body, program)) {}
 
 void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
@@ -109,7 +108,9 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
     load.again_bytes += (WindowReads(body_, program_.windows, schedule) - 1) * load.input_bytes;
   }
   load.serial_depth = serial_depth_;
-  load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
+  const auto [meetings, is_new] = meetings_.try_emplace(schedule.unit_threads);
+  if (is_new) meetings->second = MeetingsOf(body_, program_, schedule.unit_threads);
+  load.meetings = meetings->second;
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;
   if (schedule.keep_inputs && program_.owner >= 0) {
     load.kept_words = CeilDiv(load.unit_bytes, 4 * threads);

@@ -90,6 +90,7 @@ inline int atomicAdd(int* to, int value) {
   return before;
 }
 inline int __any_sync(unsigned, int here) { return here; }
+inline int __ffs(unsigned x) { return __builtin_ffs(static_cast<int>(x)); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline size_t __cvta_generic_to_shared(const void* p) {
   return static_cast<size_t>(static_cast<const unsigned char*>(p) - dynamic_shared);
