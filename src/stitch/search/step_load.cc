@@ -1,6 +1,4 @@
 // What the steps of rows cost besides their elements: src/device/stitch/row_steps.cuh.
-#include <cmath>
-
 #include "src/base/numbers.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/sizes.h"
@@ -9,15 +7,15 @@ namespace sinter {
 namespace {
 
 // Instructions of a thread: to join the lanes of a unit's only warp, or of one of several, to read
-// the result of another warp, and to compare two words of a top_k.
+// the result of another warp, to compare two words of a top_k, and to add its candidates.
 constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3,
-              kInstructionsOfComparison = 4;
+              kInstructionsOfComparison = 4, kInstructionsOfCandidates = 100;
 // Meetings that take as long as a join, which waits for its lanes' exchanges.
 constexpr int kMeetingsOfJoin = 4;
-// A meeting of a block takes as long as four of a warp. In a quarter of it a thread compares so
-// many words, and takes so few of its keys in turn.
-constexpr int kQuarters = 4, kComparedOfQuarter = 4;
-constexpr double kKeysOfQuarter = 0.5;
+// A quarter is the time in which a thread compares so many words, or takes one of its keys: that of
+// a meeting of a warp. A block's takes four. Others are what candidates wait for, and what each
+// warp adds to the meetings of a top_k.
+constexpr int kQuarters = 4, kComparedOfQuarter = 4, kQuartersOfCandidates = 30;
 
 // A top_k compares the words of groups, then those of candidates, which are seldom more. A row of
 // no more keys than groups has candidates only.
@@ -51,11 +49,11 @@ int MeetingsOfStep(const Chain& body, const Op& step, int unit_threads) {
   if (!ComparesWords(step)) return 2 + kMeetingsOfJoin * JoinsOf(body, step);
   const auto [rounds, words, meetings] = ComparisonsOf(body, step);
   const int64_t keys = body.op(step.operands[0]).type.dims.back().value;
-  const double quarters =
-      static_cast<double>(rounds * CeilDiv(words, int64_t{kComparedOfQuarter})) +
-      static_cast<double>(CeilDiv(keys, int64_t{unit_threads})) / kKeysOfQuarter;
+  const int64_t quarters = rounds * CeilDiv(words, int64_t{kComparedOfQuarter}) +
+                           CeilDiv(keys, int64_t{unit_threads}) + unit_threads / kWarpLanes +
+                           (rounds - 1) * kQuartersOfCandidates;
   const int of_meeting = unit_threads > kWarpLanes ? kQuarters : 1;
-  return meetings + static_cast<int>(std::ceil(quarters / of_meeting));
+  return meetings + static_cast<int>(CeilDiv(quarters, int64_t{of_meeting}));
 }
 
 double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule) {
@@ -71,7 +69,8 @@ double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule) {
     }
     const auto [rounds, words, meetings] = ComparisonsOf(body, op);
     instructions += static_cast<double>(kInstructionsOfComparison * rounds * words * words) /
-                    schedule.unit_threads;
+                        schedule.unit_threads +
+                    (rounds - 1) * kInstructionsOfCandidates;
   }
   return instructions;
 }
