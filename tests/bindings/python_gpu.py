@@ -455,6 +455,58 @@ def test_experts_of_codes():
         sinter.torch.reset()
 
 
+def test_tokens_of_servers():
+    """Draws of a batch whose requests differ, through the map from rows to requests."""
+    from sinter.torch import servers
+    from sinter.torch.serve import draw_tokens
+
+    rows, vocabulary = 24, 50257
+    generator = torch.Generator("cuda").manual_seed(3)
+    logits = (torch.randn(rows, vocabulary, device="cuda", generator=generator) * 3).bfloat16()
+    logits[5] = float("nan")
+
+    def drawn(*asked):
+        """The tokens of a call; the first one starts the plan."""
+        end = time.monotonic() + 60
+        tokens = servers.draw_tokens(*asked)
+        while tokens is None and time.monotonic() < end:
+            time.sleep(0.05)
+            tokens = servers.draw_tokens(*asked)
+        assert tokens is not None and tokens.dtype == torch.int32
+        return tokens.long()
+
+    others = [row for row in range(rows) if row != 5]
+    largest = logits.max(1).values
+    values = logits.gather(1, drawn(logits, None)[:, None])[:, 0]
+    assert torch.equal(values[others], largest[others])
+
+    requests = 40
+    places = torch.randperm(requests, device="cuda", generator=generator)[:rows].int()
+    temperature = torch.full((requests,), 0.8, device="cuda")
+    temperature[places[7].long()] = 0
+    k = torch.full((requests,), 20, dtype=torch.int32, device="cuda")
+    k[places[9].long()] = 1
+    top_p = torch.full((requests,), 0.9, device="cuda")
+    asked = servers.Requests(temperature, k, top_p, places)
+    all_tokens = torch.stack([drawn(logits, asked, 20) for _ in range(2000)])
+    assert (all_tokens[:, 5] == 0).all()  # NaN
+    for row in (7, 9):
+        assert torch.equal(logits[row][all_tokens[:, row]], largest[row].expand(2000))
+    for row in (0, 11):
+        values, ids = torch.topk(logits[row].float(), 20)
+        shares = torch.softmax(values / 0.8, 0)
+        kept = shares * ((torch.cumsum(shares, 0) - shares) < 0.9 * shares.sum())
+        kept = (kept / kept.sum()).double()
+        counts = (all_tokens[:, row, None] == ids[None]).sum(0).double()
+        assert counts.sum() == 2000 and counts[kept == 0].sum() == 0
+        expected = 2000 * kept[kept > 0]
+        chi = ((counts[kept > 0] - expected) ** 2 / expected).sum()
+        assert chi < len(expected) + 6 * (2 * len(expected)) ** 0.5, (row, chi)
+    whole = torch.stack([drawn(logits, servers.Requests(temperature[:rows].contiguous())) for _ in range(3)])
+    assert not torch.equal(whole[0], whole[1])
+    assert len(draw_tokens._places) >= 3
+
+
 def test_experts_of_transformers():
     try:
         from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM

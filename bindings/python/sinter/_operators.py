@@ -109,7 +109,7 @@ def next_token(
     """
     b = builder_of(logits)
     options = _abi.NextTokenOptions(
-        count=integer(count, "count", 0, 32),
+        count=integer(count, "count", 0, 64),
         temperature=b._optional(temperature),
         k=b._optional(k),
         top_p=b._optional(top_p),

@@ -213,6 +213,37 @@ def pass_manager():
     return InductorPass, PostGradPassManager
 
 
+def samplers(monkeypatch):
+    """The samplers of vLLM's two model runners: each draws token 7."""
+
+    class Sampler:
+        logprobs_mode, use_fp64_gumbel = "raw_logprobs", False
+
+        def sample(self, logits, expanded_idx_mapping, idx_mapping_np, pos, input_ids, expanded_local_pos, return_logprobs=False):
+            return torch.full((len(logits),), 7), logits.float()
+
+    class OlderSampler:
+        use_fp64_gumbel = False
+
+        def forward(self, logits, sampling_metadata, predict_bonus_token=False, logprobs_mode_override=None):
+            return types.SimpleNamespace(sampled_token_ids=torch.full((len(logits), 1), 7, dtype=torch.int32), logprobs_tensors=None)
+
+    class InputBatch:
+        def _make_sampling_metadata(self):
+            return self.metadata
+
+    class SamplerOutput(types.SimpleNamespace):
+        pass
+
+    for name in ("v1", "v1.worker", "v1.worker.gpu", "v1.worker.gpu.sample", "v1.sample"):
+        module(monkeypatch, f"vllm.{name}")
+    module(monkeypatch, "vllm.v1.worker.gpu.sample.sampler", Sampler=Sampler)
+    module(monkeypatch, "vllm.v1.worker.gpu_input_batch", InputBatch=InputBatch)
+    module(monkeypatch, "vllm.v1.sample.sampler", Sampler=OlderSampler)
+    module(monkeypatch, "vllm.v1.outputs", SamplerOutput=SamplerOutput)
+    return Sampler, OlderSampler, InputBatch
+
+
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
     monkeypatch.setattr(store.store, "settings", store.Settings())
@@ -276,6 +307,7 @@ def vllm(monkeypatch):
     module(monkeypatch, "vllm.model_executor.models.qwen3", Qwen3Model=Qwen3Model)
     monkeypatch.syspath_prepend(str(PLUGINS / "sinter-vllm"))
     made.platform, made.LlamaMLP, made.Qwen2MLP = platform, LlamaMLP, Qwen2MLP
+    made.samplers = samplers(monkeypatch)
     made.models = (LlamaModel, LlamaMLP), (Qwen2Model, Qwen2MLP), (Qwen3Model, Qwen2MLP)
     return made
 

@@ -26,6 +26,7 @@ from .serve.between_chain import BLOCK, QUANTIZERS, scale_shape
 from .serve.between_op import ahead, between_key
 from .serve.choose_operator import choose
 from .serve.configs import asked_of, decoder_of, has_experts, prepare_config
+from .serve.draw_tokens import Requests, draw_tokens
 from .serve.expand_operators import add_norm, expand
 from .serve.fold_norms import Pair, fold, folds
 from .serve.scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
@@ -37,6 +38,7 @@ __all__ = [
     "EXPERTS_ROWS",
     "Pair",
     "QUANTIZERS",
+    "Requests",
     "SIZES",
     "Scales",
     "VARIABLE",
@@ -45,6 +47,7 @@ __all__ = [
     "choose",
     "count",
     "decoder_of",
+    "draw_tokens",
     "expand",
     "experts",
     "fold",
@@ -60,6 +63,7 @@ __all__ = [
     "prepare_config",
     "reason_against",
     "reason_against_linear",
+    "report",
     "scale_shape",
     "see_mlp",
     "set_up",
@@ -336,6 +340,11 @@ def take(log: str, what: str, layers: int, within: Optional[Sequence[int]] = Non
     sizes, later = ([size for size in each if within is None or size in within] for each in (store.settings.sizes, store.settings.later))
     more = f"; up to {later[-1]} as plans get ready in the background" if later else ""
     logging.getLogger(log).info("sinter: active in %s, for up to %d rows%s", what, max(sizes, default=0), more)
+
+
+def report(log: str, what: str) -> None:
+    """Logs at level info something that a plugin does. `log`: the name of a logger whose lines the server shows."""
+    logging.getLogger(log).info("sinter: %s", what)
 
 
 def stay_away(server: str, reason: str) -> None:

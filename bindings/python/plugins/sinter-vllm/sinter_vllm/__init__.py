@@ -3,7 +3,7 @@
 ``register`` checks models of Llama (which Mistral also uses), Qwen2 and Qwen3 when they are first called. The layers between two
 attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a supported
 format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). Parts of the graphs that vLLM compiles are taken of any
-model on one GPU (`_graphs`). Gated MLPs of models without such parts are taken as separate plans, and experts of any model (`_experts`).
+model on one GPU (`_graphs`), and tokens are drawn (`_sampler`). Gated MLPs of models without such parts are taken as separate plans, and experts of any model (`_experts`).
 Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the versions named here, or under
 VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
 dummy run, before its memory is measured. vLLM computes more rows than plans serve (`_prefill`). By default it computes prefill; if
@@ -42,7 +42,7 @@ def register() -> None:
 
     from sinter.torch import servers
 
-    from . import _experts, _graphs, _prefill
+    from . import _experts, _graphs, _prefill, _sampler
 
     reason = _reason_against(servers)
     if reason:
@@ -57,6 +57,7 @@ def register() -> None:
                 servers.stay_away(f"vLLM's {name}", str(error))
     _experts.watch(servers, LOGGER)
     _prefill.watch(servers)
+    _sampler.watch(servers, LOGGER)
     if _graphs.wanted():
         _graphs.watch(servers, LOGGER)
     _name_in_cache()

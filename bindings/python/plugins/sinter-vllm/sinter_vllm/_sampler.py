@@ -1,0 +1,175 @@
+"""Draws vLLM's tokens by plans: the largest logit of each row, or a draw by temperature, top_k of at most 64 and top_p.
+
+vLLM has two samplers, one for each of its model runners. Both get a batch whose requests may differ. vLLM draws if a request has a penalty, a
+bias, a mask, min_p, a seed or top_p without top_k, and, in the older runner, if one asks for log probabilities. SINTER_VLLM_SAMPLER=0 leaves
+all draws to vLLM.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, Callable, Optional, Sequence
+
+VARIABLE = "SINTER_VLLM_SAMPLER"
+
+
+def watch(servers: Any, log: str) -> None:
+    """Makes plans draw tokens, from now on. `log`: the logger that reports the first draw."""
+    if os.environ.get(VARIABLE, "") == "0":
+        return
+    taken = _Taken(servers, log)
+    for replace in (_replace, _replace_older):
+        try:
+            replace(servers, taken)
+        except (ImportError, AttributeError) as error:
+            servers.stay_away("vLLM's sampler", str(error))
+
+
+class _Taken:
+    """Reports the first draw."""
+
+    def __init__(self, servers: Any, log: str) -> None:
+        self._servers, self._log, self._told = servers, log, False
+
+    def __call__(self, tokens: Any) -> Any:
+        if tokens is not None and not self._told:
+            self._told = True
+            self._servers.report(self._log, "vLLM's sampler draws its tokens by plans")
+        return tokens
+
+
+def _has(function: Callable[..., Any], names: Sequence[str], servers: Any) -> bool:
+    """Whether `function` takes these arguments and is not replaced yet."""
+    if getattr(function, "is_sinters", False):
+        return False
+    if list(inspect.signature(function).parameters)[: len(names)] == list(names):
+        return True
+    servers.stay_away(f"vLLM's {function.__qualname__}", "it takes other arguments")
+    return False
+
+
+# ---- The model runner V2
+
+
+def _replace(servers: Any, taken: _Taken) -> None:
+    from vllm.v1.worker.gpu.sample.sampler import Sampler
+
+    own = Sampler.sample
+    if not _has(own, ("self", "logits", "expanded_idx_mapping", "idx_mapping_np"), servers):
+        return
+
+    def sample(self: Any, logits: Any, expanded_idx_mapping: Any, idx_mapping_np: Any, *arguments: Any, **named: Any) -> Any:
+        if not reason_against(self, logits, idx_mapping_np):
+            tokens = taken(_draw(self, logits, expanded_idx_mapping, idx_mapping_np, servers))
+            if tokens is not None:
+                return tokens.long(), logits
+        return own(self, logits, expanded_idx_mapping, idx_mapping_np, *arguments, **named)
+
+    sample.is_sinters = True  # type: ignore[attr-defined]
+    Sampler.sample = sample
+
+
+def reason_against(sampler: Any, logits: Any, requests: Any) -> str:
+    """Why vLLM draws; "" if a plan may. `requests`: numpy, the places of the batch's requests in the sampler's states."""
+    states = sampler.sampling_states
+    if len(logits) != len(requests):
+        return "a request has several rows"
+    if sampler.logprobs_mode != "raw_logprobs":
+        return "log probabilities are of what is left after top_k and top_p"
+    if sampler.use_fp64_gumbel:
+        return "noise is of float64"
+    if sampler.penalties_state.use_penalty[requests].any():
+        return "a request has penalties"
+    if sampler.logit_bias_state.use_logit_bias[requests].any():
+        return "a request has a bias of logits, or allowed tokens"
+    if sampler.bad_words_state.num_bad_words.np[requests].any():
+        return "a request has bad words"
+    if states.min_p.np[requests].any():
+        return "a request has min_p"
+    if states.any_explicit_seed(requests):
+        return "a request has a seed"
+    return ""
+
+
+def _draw(sampler: Any, logits: Any, rows: Any, requests: Any, servers: Any) -> Any:
+    states = sampler.sampling_states
+    if not states.temperature.np[requests].any():
+        return servers.draw_tokens(logits, None)
+    most = int(states.top_k.np[requests].max())
+    if most == states.vocab_size:
+        if (states.top_p.np[requests] != 1).any() or (states.top_k.np[requests] != most).any():
+            return None  # top_p without top_k
+        return servers.draw_tokens(logits, servers.Requests(states.temperature.gpu, rows=rows.int()))
+    return servers.draw_tokens(logits, servers.Requests(states.temperature.gpu, states.top_k.gpu, states.top_p.gpu, rows.int()), most)
+
+
+# ---- The older model runner
+
+
+def _replace_older(servers: Any, taken: _Taken) -> None:
+    from vllm.v1.outputs import SamplerOutput
+    from vllm.v1.sample.sampler import Sampler
+    from vllm.v1.worker.gpu_input_batch import InputBatch
+
+    own, make = Sampler.forward, InputBatch._make_sampling_metadata
+    if not _has(own, ("self", "logits", "sampling_metadata", "predict_bonus_token"), servers) or not _has(make, ("self",), servers):
+        return
+
+    def make_sampling_metadata(self: Any) -> Any:
+        made = make(self)
+        made.sinter_most = int(self.top_k_cpu[: self.num_reqs].max()) if made.top_k is not None and self.num_reqs else 0
+        return made
+
+    def forward(self: Any, logits: Any, sampling_metadata: Any, predict_bonus_token: bool = False, *arguments: Any, **named: Any) -> Any:
+        if not (predict_bonus_token or arguments or named or reason_against_older(self, sampling_metadata)):
+            tokens = taken(_draw_older(logits, sampling_metadata, servers))
+            if tokens is not None:
+                return SamplerOutput(sampled_token_ids=tokens.unsqueeze(-1), logprobs_tensors=None)
+        return own(self, logits, sampling_metadata, predict_bonus_token, *arguments, **named)
+
+    make_sampling_metadata.is_sinters = forward.is_sinters = True  # type: ignore[attr-defined]
+    Sampler.forward, InputBatch._make_sampling_metadata = forward, make_sampling_metadata
+
+
+def reason_against_older(sampler: Any, given: Any) -> str:
+    """Why vLLM draws; "" if a plan may. `given`: the batch's SamplingMetadata."""
+    if given.max_num_logprobs is not None or given.logprob_token_ids:
+        return "a request asks for log probabilities"
+    if sampler.use_fp64_gumbel:
+        return "noise is of float64"
+    if not given.no_penalties:
+        return "a request has penalties"
+    if given.allowed_token_ids_mask is not None or given.bad_words_token_ids:
+        return "a request has allowed tokens or bad words"
+    if given.generators:
+        return "a request has a seed"
+    holder = given.thinking_budget_state_holder
+    if holder is not None and holder.has_tracked_requests():
+        return "a request has a budget for thinking"
+    for processor in (*given.logitsprocs.argmax_invariant, *given.logitsprocs.non_argmax_invariant):
+        if _acts(processor):
+            return f"{type(processor).__name__} changes logits"
+    if not given.all_greedy and given.top_p is not None and given.top_k is None:
+        return "a request has top_p without top_k"
+    if given.top_k is not None and not hasattr(given, "sinter_most"):
+        return "the largest top_k is not known"
+    return ""
+
+
+#: vLLM's own processors of logits, and what is empty or 0 while they change nothing.
+_PROCESSORS = {"MinPLogitsProcessor": "min_p_count", "LogitBiasLogitsProcessor": "biases", "MinTokensLogitsProcessor": "min_toks"}
+
+
+def _acts(processor: Any) -> bool:
+    state: Optional[str] = _PROCESSORS.get(type(processor).__name__)
+    return state is None or bool(getattr(processor, state))
+
+
+def _draw_older(logits: Any, given: Any, servers: Any) -> Any:
+    if given.all_greedy:
+        return servers.draw_tokens(logits, None)
+    if given.top_k is None:
+        return servers.draw_tokens(logits, servers.Requests(given.temperature))
+    top_p = given.top_p if given.top_p is not None else given.temperature.new_ones(len(given.temperature))
+    return servers.draw_tokens(logits, servers.Requests(given.temperature, given.top_k, top_p), given.sinter_most)
