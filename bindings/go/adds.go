@@ -141,7 +141,7 @@ func (b *Builder) Scatter(x, ids, rows Value) Value {
 
 // TopK: where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of equal ones the
 // lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has it. x is floating or s32; count is 1
-// to 32 and at most n. Their values: a gather along -1.
+// to 64 and at most n. Their values: a gather along -1.
 func (b *Builder) TopK(x Value, count int) Value {
 	count32 := b.number("top_k: count", count)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {

@@ -24,9 +24,9 @@ constexpr char kOurPrefix[] = "SINTER_";
 constexpr size_t kMostWarnings = 16;
 constexpr absl::string_view kTestPrefix = "SINTER_TEST_";  // read only by tests
 // Read by others: the build of bindings/rust, the servers' plugins.
-constexpr absl::string_view kOthers[] = {"SINTER_LIB_DIR",      "SINTER_PLUGINS",
-                                         "SINTER_PREFILL_ROWS", "SINTER_TORCH_COMPILE",
-                                         "SINTER_VLLM_FOLD",    "SINTER_VLLM_GRAPHS"};
+constexpr absl::string_view kOthers[] = {
+    "SINTER_LIB_DIR",   "SINTER_PLUGINS",     "SINTER_PREFILL_ROWS", "SINTER_TORCH_COMPILE",
+    "SINTER_VLLM_FOLD", "SINTER_VLLM_GRAPHS", "SINTER_VLLM_SAMPLER"};
 constexpr size_t kShownName = 64;
 
 // The process environment. It remembers which names were read: any other variable with our prefix

@@ -250,7 +250,7 @@ def scatter(x: Value, ids: Value, rows: Value) -> Value:
 def top_k(x: Value, count: int) -> Value:
     """Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of equal ones the lower
     place first, -0 equals 0, and NaN counts as the largest, as torch.topk has it. x is floating or s32; count is 1 to
-    32 and at most n. Their values: a gather along -1."""
+    64 and at most n. Their values: a gather along -1."""
     b = builder_of(x)
     return b._add("top_k", b._own(x), integer(count, "count", -(2**31), 2**31 - 1))
 

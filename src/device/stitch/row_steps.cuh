@@ -46,13 +46,13 @@ constexpr int words_before_keys(int count, int taken) {
 
 // The places of the kTaken largest of kCount keys, falling; of equal keys the lower place first.
 //
-// The bound is the kTaken-th of the largest words of groups. None of the wanted keys is less, and
-// the keys that reach it, the candidates, are those of few groups. They are grouped again until
-// there are no more than groups. Then the number of larger words is a word's rank.
+// The bound is the kTaken-th of the largest words of groups. None of the wanted keys is less. The
+// keys that reach it are the candidates, and only few groups have any. Candidates are grouped again
+// until there are no more than groups. Then the number of larger words is a word's rank.
 template <int kCount, int kTaken, int kThreads>
 class LargestOfRow {
  public:
-  // Keys lie words_before_keys behind the results. The results are for all threads to read.
+  // Keys begin words_before_keys after the results. All threads may read the results.
   template <class Group>
   static SINTER_DEVICE void find(Group& group, int* results) {
     LargestOfRow row(results);
@@ -93,7 +93,7 @@ class LargestOfRow {
         thread_(static_cast<int>(threadIdx.x) % kThreads) {}
 
   SINTER_DEVICE u64& bound() const { return words_[kGroups]; }
-  // Of a level: the next but one takes its place.
+  // Counts a level's candidates. Levels alternate between two counters.
   SINTER_DEVICE int& counter(int level) const {
     return reinterpret_cast<int*>(words_ + kGroups + 1)[level % 2];
   }
@@ -208,7 +208,7 @@ class LargestOfRow {
   }
 
   const int* keys_;
-  u64* words_;  // of groups, then of candidates; behind them the bound, two counters, places
+  u64* words_;  // of groups, then of candidates; then the bound, two counters and places follow
   int thread_;
 };
 

@@ -37,7 +37,7 @@ def both(values, dtype):
 
 
 def sampler(kind, temperature=0.6, k=20, p=0.9, **changed):
-    """Of six requests. The second, which no batch has, is of another kind."""
+    """A sampler that knows six requests. Its third request, which no batch has, asks for something else."""
     six = lambda value, other: [value, value, other, value, value, value]
     states = types.SimpleNamespace(
         vocab_size=VOCABULARY,

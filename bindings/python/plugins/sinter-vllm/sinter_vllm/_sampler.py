@@ -76,7 +76,7 @@ def reason_against(sampler: Any, logits: Any, requests: Any) -> str:
     if len(logits) != len(requests):
         return "a request has several rows"
     if sampler.logprobs_mode != "raw_logprobs":
-        return "log probabilities are of what is left after top_k and top_p"
+        return "log probabilities are computed after top_k and top_p"
     if sampler.use_fp64_gumbel:
         return "noise is of float64"
     if sampler.penalties_state.use_penalty[requests].any():
