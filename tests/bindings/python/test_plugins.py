@@ -287,6 +287,8 @@ def vllm(monkeypatch):
     for name in ("vllm.model_executor", "vllm.model_executor.models", "vllm.model_executor.layers", "vllm.compilation"):
         module(monkeypatch, name)
     module(monkeypatch, "vllm.distributed", tensor_model_parallel_all_reduce=lambda x: 2 * x)
+    sys.modules["vllm.distributed"].get_tensor_model_parallel_world_size = lambda: made.ranks
+    made.ranks = 1
     for name in ("vllm.compilation.passes", "vllm.compilation.passes.inductor_pass", "vllm.compilation.passes.pass_manager"):
         module(monkeypatch, name)
     passes = sys.modules["vllm.compilation.passes.inductor_pass"], sys.modules["vllm.compilation.passes.pass_manager"]

@@ -89,7 +89,17 @@ def test_a_batch_of_greedy_and_other_requests_is_drawn(vllm, drawn):
     sinter_vllm.register()
     made = sampler(vllm.samplers[0])
     made.sampling_states.temperature.np[4] = 0
-    assert sample(made) == 3 and drawn[0][1].temperature is made.sampling_states.temperature.gpu
+    made.sampling_states.top_k.np[4] = VOCABULARY
+    assert sample(made) == 3 and drawn[0][1].temperature is made.sampling_states.temperature.gpu and drawn[0][2] == 20
+
+
+def test_a_batch_with_and_without_top_k_is_vllms(vllm, drawn):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    made = sampler(vllm.samplers[0])
+    made.sampling_states.top_k.np[4] = VOCABULARY
+    assert sample(made) == 7 and not drawn
 
 
 def change(name, place=4):
@@ -141,6 +151,15 @@ def test_several_rows_of_a_request_are_vllms(vllm, drawn):
     assert not drawn
 
 
+def test_a_model_on_several_gpus_is_vllms(vllm, drawn):
+    """A plan may be ready on one rank before it is on another, and ranks must draw the same tokens."""
+    import sinter_vllm
+
+    sinter_vllm.register()
+    vllm.ranks = 2
+    assert sample(sampler(vllm.samplers[0])) == 7 and forward(vllm) == 7 and not drawn
+
+
 def test_vllm_draws_while_there_is_no_plan(vllm, monkeypatch):
     import sinter_vllm
 
@@ -181,7 +200,8 @@ def metadata(**changed):
 def forward(vllm, **changed):
     _, kind, batch = vllm.samplers
     made = batch()
-    made.metadata, made.num_reqs, made.top_k_cpu = metadata(**changed), 3, numpy.array([5, 20, 9, 64])
+    made.metadata, made.num_reqs, made.top_k_cpu = metadata(**changed), 3, numpy.array([VOCABULARY, 20, 9, 64])
+    made.temperature_cpu = numpy.array([0.0, 0.6, 0.6, 0.6])
     output = kind().forward(LOGITS[:3], made._make_sampling_metadata())
     assert output.sampled_token_ids.shape == (3, 1) and output.logprobs_tensors is None
     return int(output.sampled_token_ids[0, 0])

@@ -1,8 +1,8 @@
 """Draws vLLM's tokens by plans: the largest logit of each row, or a draw by temperature, top_k of at most 64 and top_p.
 
 vLLM has two samplers, one for each of its model runners. Both get a batch whose requests may differ. vLLM draws if a request has a penalty, a
-bias, a mask, min_p, a seed or top_p without top_k, and, in the older runner, if one asks for log probabilities. SINTER_VLLM_SAMPLER=0 leaves
-all draws to vLLM.
+bias, a mask, min_p, a seed or top_p without top_k, and, in the older runner, if one asks for log probabilities. It also draws for a model on
+several GPUs. SINTER_VLLM_SAMPLER=0 leaves all draws to vLLM.
 """
 
 from __future__ import annotations
@@ -18,21 +18,31 @@ def watch(servers: Any, log: str) -> None:
     """Makes plans draw tokens, from now on. `log`: the logger that reports the first draw."""
     if os.environ.get(VARIABLE, "") == "0":
         return
-    taken = _Taken(servers, log)
+    plans = _Plans(servers, log)
     for replace in (_replace, _replace_older):
         try:
-            replace(servers, taken)
+            replace(servers, plans)
         except (ImportError, AttributeError) as error:
             servers.stay_away("vLLM's sampler", str(error))
 
 
-class _Taken:
-    """Reports the first draw."""
+class _Plans:
+    """Draws by plans on a single rank: ranks of a model draw for themselves, and a plan may be ready on one before it is on another."""
 
     def __init__(self, servers: Any, log: str) -> None:
-        self._servers, self._log, self._told = servers, log, False
+        self._servers, self._log = servers, log
+        self._ranks = 0
+        self._told = False
 
-    def __call__(self, tokens: Any) -> Any:
+    def draw(self, logits: Any, requests: Any = None, most: int = 0) -> Any:
+        """See ``servers.draw_tokens``."""
+        if self._ranks == 0:
+            from vllm.distributed import get_tensor_model_parallel_world_size
+
+            self._ranks = get_tensor_model_parallel_world_size()
+        if self._ranks != 1:
+            return None
+        tokens = self._servers.draw_tokens(logits, requests, most)
         if tokens is not None and not self._told:
             self._told = True
             self._servers.report(self._log, "vLLM's sampler draws its tokens by plans")
@@ -52,7 +62,7 @@ def _has(function: Callable[..., Any], names: Sequence[str], servers: Any) -> bo
 # ---- The model runner V2
 
 
-def _replace(servers: Any, taken: _Taken) -> None:
+def _replace(servers: Any, plans: _Plans) -> None:
     from vllm.v1.worker.gpu.sample.sampler import Sampler
 
     own = Sampler.sample
@@ -61,7 +71,7 @@ def _replace(servers: Any, taken: _Taken) -> None:
 
     def sample(self: Any, logits: Any, expanded_idx_mapping: Any, idx_mapping_np: Any, *arguments: Any, **named: Any) -> Any:
         if not reason_against(self, logits, idx_mapping_np):
-            tokens = taken(_draw(self, logits, expanded_idx_mapping, idx_mapping_np, servers))
+            tokens = _draw(self, logits, expanded_idx_mapping, idx_mapping_np, servers.Requests, plans)
             if tokens is not None:
                 return tokens.long(), logits
         return own(self, logits, expanded_idx_mapping, idx_mapping_np, *arguments, **named)
@@ -92,22 +102,23 @@ def reason_against(sampler: Any, logits: Any, requests: Any) -> str:
     return ""
 
 
-def _draw(sampler: Any, logits: Any, rows: Any, requests: Any, servers: Any) -> Any:
+def _draw(sampler: Any, logits: Any, rows: Any, requests: Any, asked: Any, plans: _Plans) -> Any:
     states = sampler.sampling_states
-    if not states.temperature.np[requests].any():
-        return servers.draw_tokens(logits, None)
-    most = int(states.top_k.np[requests].max())
-    if most == states.vocab_size:
-        if (states.top_p.np[requests] != 1).any() or (states.top_k.np[requests] != most).any():
-            return None  # top_p without top_k
-        return servers.draw_tokens(logits, servers.Requests(states.temperature.gpu, rows=rows.int()))
-    return servers.draw_tokens(logits, servers.Requests(states.temperature.gpu, states.top_k.gpu, states.top_p.gpu, rows.int()), most)
+    drawn = requests[states.temperature.np[requests] > 0]  # others are greedy, and vLLM gives them no bounds
+    if not len(drawn):
+        return plans.draw(logits)
+    most = int(states.top_k.np[drawn].max())
+    if most < states.vocab_size:
+        return plans.draw(logits, asked(states.temperature.gpu, states.top_k.gpu, states.top_p.gpu, rows.int()), most)
+    if (states.top_k.np[drawn] < most).any() or (states.top_p.np[drawn] != 1).any():
+        return None
+    return plans.draw(logits, asked(states.temperature.gpu, rows=rows.int()))
 
 
 # ---- The older model runner
 
 
-def _replace_older(servers: Any, taken: _Taken) -> None:
+def _replace_older(servers: Any, plans: _Plans) -> None:
     from vllm.v1.outputs import SamplerOutput
     from vllm.v1.sample.sampler import Sampler
     from vllm.v1.worker.gpu_input_batch import InputBatch
@@ -118,12 +129,14 @@ def _replace_older(servers: Any, taken: _Taken) -> None:
 
     def make_sampling_metadata(self: Any) -> Any:
         made = make(self)
-        made.sinter_most = int(self.top_k_cpu[: self.num_reqs].max()) if made.top_k is not None and self.num_reqs else 0
+        if made.top_k is not None:
+            drawn = self.temperature_cpu[: self.num_reqs] > 0
+            made.sinter_most = int(self.top_k_cpu[: self.num_reqs][drawn].max(initial=1))
         return made
 
     def forward(self: Any, logits: Any, sampling_metadata: Any, predict_bonus_token: bool = False, *arguments: Any, **named: Any) -> Any:
         if not (predict_bonus_token or arguments or named or reason_against_older(self, sampling_metadata)):
-            tokens = taken(_draw_older(logits, sampling_metadata, servers))
+            tokens = _draw_older(logits, sampling_metadata, servers.Requests, plans)
             if tokens is not None:
                 return SamplerOutput(sampled_token_ids=tokens.unsqueeze(-1), logprobs_tensors=None)
         return own(self, logits, sampling_metadata, predict_bonus_token, *arguments, **named)
@@ -166,10 +179,10 @@ def _acts(processor: Any) -> bool:
     return state is None or bool(getattr(processor, state))
 
 
-def _draw_older(logits: Any, given: Any, servers: Any) -> Any:
+def _draw_older(logits: Any, given: Any, asked: Any, plans: _Plans) -> Any:
     if given.all_greedy:
-        return servers.draw_tokens(logits, None)
+        return plans.draw(logits)
     if given.top_k is None:
-        return servers.draw_tokens(logits, servers.Requests(given.temperature))
+        return plans.draw(logits, asked(given.temperature))
     top_p = given.top_p if given.top_p is not None else given.temperature.new_ones(len(given.temperature))
-    return servers.draw_tokens(logits, servers.Requests(given.temperature, given.top_k, top_p), given.sinter_most)
+    return plans.draw(logits, asked(given.temperature, given.top_k, top_p), given.sinter_most)
