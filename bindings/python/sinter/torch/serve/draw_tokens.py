@@ -119,8 +119,8 @@ def chain_of_draw(vocabulary: int, dtype: str, count: Optional[int], requests: i
         rows = b.input("s32", (M,))
         asked = [gather(value, rows, axis=0) for value in asked]
     seed, offset = b.input("s64", ()), b.input("s64", ())
-    bounds = {"k": asked[1], "top_p": asked[2]} if count else {}
-    token, _ = next_token(logits, seed, offset, count=count, temperature=asked[0], **bounds)
+    k, top_p = (asked[1], asked[2]) if count else (None, None)
+    token, _ = next_token(logits, seed, offset, count=count, temperature=asked[0], k=k, top_p=top_p)
     return b.finish(maximum(token, b.scalar(0, "s32")))
 
 
