@@ -40,7 +40,7 @@ absl::StatusOr<ArchFeatures> FeaturesOf(absl::string_view arch) {
   }
   if (!known) {
     return Invalid("arch = \"", arch.substr(0, 64), "\", must be ", kHopper,
-                   ", or, for stitched kernels only, sm_ or compute_ and one of ",
+                   ", or, for stitched kernels and products only, sm_ or compute_ and one of ",
                    absl::StrJoin(kCapabilities, ", ", [](std::string* text, const auto& one) {
                      absl::StrAppend(text, one.first);
                    }));

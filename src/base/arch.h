@@ -16,16 +16,20 @@ struct ArchFeatures {
   // The compiler makes PTX, which the driver translates for the chip that loads it: one of this
   // capability or a later one. Registers and spills are then unknown.
   bool translated = false;
-  bool products = false;      // wgmma and tensor maps: all kernels but stitched ones need them
+  // wgmma and tensor maps: all kernels need them but stitched ones and products by mma.sync.
+  bool products = false;
   bool clusters = false;      // of blocks that reach one another's shared memory
   bool early_launch = false;  // programmatic dependent launch
   int least_nvrtc = 0;  // the first NVRTC that knows it: 1208 is 12.8; 0: any that Sinter takes
 };
 
 // Of "sm_90a", for which all kernels are generated; of "sm_80", "sm_86", "sm_89", "sm_100" and
-// others, which have only stitched kernels; and of "compute_80" and so on, the same as PTX.
+// others, which have stitched kernels and products by mma.sync; and of "compute_80" and so on, the
+// same as PTX.
 // INVALID_ARGUMENT naming the arch and those that there are.
 absl::StatusOr<ArchFeatures> FeaturesOf(absl::string_view arch);
+
+constexpr int kFirstE4M3 = 89;  // the first capability whose tensor cores multiply e4m3
 
 // "Hopper (sm_90a: H100, H200, GH200)": the chips with ArchFeatures::products, in errors.
 absl::string_view ProductChips();

@@ -56,15 +56,6 @@ absl::Status CheckOperands(const MatrixProduct& p) {
 
 }  // namespace
 
-std::vector<int> FourBitProduct::Leaves() const {
-  std::vector<int> inputs;
-  const EpilogueProgram& program = product.epilogue.program;
-  for (size_t i = 0; i < program.leaves.size(); ++i) {
-    if (program.leaves[i] > LeafKind::kUp) inputs.push_back(static_cast<int>(i));
-  }
-  return inputs;
-}
-
 int64_t FourBitProduct::WeightBytes() const {
   const int64_t groups = product.k / weights.group;
   const int64_t zeros = weights.zero == FourBitZero::kGroups ? SizeOf(weights.zero_type) : 0;

@@ -51,8 +51,6 @@ struct FourBitProduct {
                 out_stride);
 
   int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
-  // The inputs of the program's body that are operands, in the order in which kernels take them.
-  std::vector<int> Leaves() const;
   // Bytes of codes, scales and zeros.
   int64_t WeightBytes() const;
   std::string ToString() const;

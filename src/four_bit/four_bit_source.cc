@@ -42,7 +42,7 @@ std::string EndText(const FourBitProduct& p) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (program.leaves[i] == LeafKind::kUp) names[i] = "up";
   }
-  for (const int input : p.Leaves()) {
+  for (const int input : p.product.epilogue.program.OperandInputs()) {
     const char* const type = DeviceType(program.TypeOf(input));
     absl::StrAppend(&pointers, "  const ", type, "::Stored* leaf", input, ";\n");
     names[static_cast<size_t>(input)] =
@@ -111,7 +111,7 @@ std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
     members[2] = "nullptr, nullptr";
   }
   std::string leaves;
-  for (const int input : p.Leaves()) {
+  for (const int input : p.product.epilogue.program.OperandInputs()) {
     const char* const type = DeviceType(p.product.epilogue.program.TypeOf(input));
     absl::StrAppend(&parameters, ", const ", type, "::Stored* leaf", input);
     absl::StrAppend(&leaves, leaves.empty() ? "" : ", ", "leaf", input);
@@ -128,7 +128,7 @@ std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
 absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSchedule& s,
                                       const std::vector<BufferPlace>& places) {
   const int width = p.product.Width();
-  const std::vector<int> leaves = p.Leaves();
+  const std::vector<int> leaves = p.product.epilogue.program.OperandInputs();
   const size_t of_weights = static_cast<size_t>(width) * (HasZeros(p) ? 3 : 2);
   if (places.size() != 1 + of_weights + leaves.size() + 1) {
     return Invalid("product of four bits: ", places.size(), " operands, it has ",

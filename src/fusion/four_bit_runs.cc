@@ -226,18 +226,11 @@ absl::StatusOr<GraphRun> FourBitRunOf(const Chain& chain, const Users& users,
       if (w.*of >= 0) own.operands.push_back({w.*of});
     }
   }
-  for (const int input : p.Leaves()) {
+  for (const int input : p.product.epilogue.program.OperandInputs()) {
     own.operands.push_back({matched.ValueOf(in.leaves[static_cast<size_t>(input)])});
   }
   own.problem = MakeBody(std::move(p));
-  GraphRun unpacks = MakeOwnRun(chain, std::move(own), {values.begin(), values.end()}, run.end);
-  // Rows that a kernel of products makes lie in its element, whatever the chain has.
-  for (ProductOperand& operand : unpacks.matched.operands) {
-    for (const ProductOperand& known : matched.operands) {
-      if (known.value == operand.value) operand.type = known.type;
-    }
-  }
-  return unpacks;
+  return MakeOwnRun(chain, std::move(own), {values.begin(), values.end()}, run);
 }
 
 }  // namespace sinter

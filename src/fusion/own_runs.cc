@@ -99,4 +99,15 @@ GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values,
   return run;
 }
 
+GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values,
+                    const GraphRun& product) {
+  GraphRun run = MakeOwnRun(chain, std::move(own), std::move(values), product.end);
+  for (ProductOperand& operand : run.matched.operands) {
+    for (const ProductOperand& known : product.matched.operands) {
+      if (known.value == operand.value) operand.type = known.type;
+    }
+  }
+  return run;
+}
+
 }  // namespace sinter

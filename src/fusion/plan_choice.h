@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "src/base/arch.h"
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
@@ -52,9 +53,9 @@ std::string AbsorbedBy(const GraphRun& run);
 // below it. `products` are the chain's products.
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why);
 
-// Checks a chain for a model whose chip has only stitched kernels. FAILED_PRECONDITION names the
-// first op that needs another chip, the chips that run it, and what to do instead.
-absl::Status CheckOnlyStitched(const Chain& chain, const DeviceModel& model);
+// Checks that the model's chip has kernels for all ops. FAILED_PRECONDITION names the first op that
+// needs another chip, the chips that run it, and what to do instead.
+absl::Status CheckChip(const Chain& chain, const DeviceModel& model, const ArchFeatures& features);
 
 }  // namespace sinter
 

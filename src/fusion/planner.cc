@@ -470,7 +470,7 @@ absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
                                          const DeviceModel& model, const FusionOptions& options,
                                          Pace* pace, Absorbed absorbed, bool stitches) {
   Planner planner(chain, bucket, model, options, pace, absorbed);
-  if (!options.batch_invariant && !options.stand_ins) {
+  if (!options.batch_invariant && !options.stand_ins && !absorbed.mma) {
     std::vector<std::unique_ptr<Planner>> others;
     const auto add = [&](bool norms, bool groups, bool attention, bool four_bits = false) {
       others.push_back(
@@ -499,8 +499,9 @@ absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
   SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(model.arch));
-  if (!features.products) SINTER_RETURN_IF_ERROR(CheckOnlyStitched(chain, model));
+  SINTER_RETURN_IF_ERROR(CheckChip(chain, model, features));
   Absorbed absorbed;
+  absorbed.mma = !features.products;
   absorbed.stand_ins = options.stand_ins;
   const bool own = features.products && !options.stand_ins;
   const std::vector<FoundAttention> found =

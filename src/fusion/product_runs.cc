@@ -89,12 +89,13 @@ class Finder {
       return;
     }
     if (codes.ok()) best = std::move(codes);
-    absl::StatusOr<GraphRun> unpacks = absl::NotFoundError("not asked for");
-    if (absorbed_.four_bits) unpacks = FourBitRunOf(chain_, users_, claimed_, *best);
-    if (unpacks.ok()) best = std::move(unpacks);
+    absl::StatusOr<GraphRun> own = absl::NotFoundError("not asked for");
+    if (absorbed_.four_bits) own = FourBitRunOf(chain_, users_, claimed_, *best);
+    result_.four_bits |= own.ok();
+    if (absorbed_.mma) own = MmaRunOf(chain_, *best);
+    if (own.ok()) best = std::move(own);
     for (ValueId value : best->values) claimed_[At(value)] = true;
     if (best->IsOwn()) {
-      result_.four_bits = true;
       matcher_.Note(*best);
       own_.push_back(*std::move(best));
     } else {
@@ -127,7 +128,8 @@ class Finder {
   }
   absl::StatusOr<GraphRun> Quantized(const GraphRun& run) const {
     const auto found = quantizers_.find(run.end);
-    if (found == quantizers_.end() || !IsCode(run.matched.sequence.element()) || !run.aux.empty()) {
+    if (found == quantizers_.end() || !IsCode(run.matched.sequence.element()) || !run.aux.empty() ||
+        absorbed_.mma) {
       return absl::NotFoundError("no quantiser of its result");
     }
     const ValueId codes = found->second.first;
@@ -370,7 +372,10 @@ class Finder {
   }
   absl::StatusOr<GraphRun> MatchClosed(ValueId a, DType dtype, Tail tail) const {
     if (absorbed_.norms) TakeNorm(a, &tail.members);
-    return matcher_.Match(tail.members, a, dtype, tail.end, {tail.aux.begin(), tail.aux.end()});
+    absl::StatusOr<GraphRun> run =
+        matcher_.Match(tail.members, a, dtype, tail.end, {tail.aux.begin(), tail.aux.end()});
+    if (run.ok() && absorbed_.mma) SINTER_RETURN_IF_ERROR(MmaRunOf(chain_, *run).status());
+    return run;
   }
 
   // What members read of what other kernels compute, with the extents of `end`.
@@ -480,10 +485,10 @@ bool HasGroups(const GraphRun& run) {
 
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
-  const bool apart = all.ok() && absorbed.stand_ins && HasPrograms(all->sequence);
+  const bool apart = absorbed.mma || (all.ok() && absorbed.stand_ins && HasPrograms(all->sequence));
   if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}, {}, false};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
-  if (found.refused.empty()) return found;
+  if (found.refused.empty() || absorbed.mma) return found;
   // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.
   absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);
   if (!refused.ok() || refused->sequence.back().HasGroups()) return found;

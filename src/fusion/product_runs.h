@@ -66,7 +66,10 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nul
 // of the family computes it. `claimed`: values of other runs.
 absl::StatusOr<GraphRun> FourBitRunOf(const Chain& chain, const Users& users,
                                       const std::vector<bool>& claimed, const GraphRun& run);
-// Whether a chain may have such products.
+// The run of a product as one of the family that multiplies by mma.sync, or why none of its kernels
+// computes it.
+absl::StatusOr<GraphRun> MmaRunOf(const Chain& chain, const GraphRun& run);
+// Whether a chain may have products of weights of four bits.
 bool MayHaveFourBits(const Chain& chain);
 
 // Whether its result is codes with scales of 128 columns, by a quantiser that it absorbed.
@@ -106,6 +109,10 @@ std::map<ValueId, std::string> WhyNotOptional(const Chain& chain,
 // The run of `own` that computes `values`, ascending, of which others read only `end`. A run that
 // results in FP8/INT8 values also has `scale`, which precedes the result among its kernels' places.
 GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end);
+// The same for what `product` computes. Its operands lie in memory as the matcher found them: rows
+// that a kernel of products makes have its element, whatever the chain has.
+GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values,
+                    const GraphRun& product);
 
 // A run for each grouped product, with the element-wise ops after it that nothing else reads, up to
 // the last one, or to one that is stored in fewer bytes.

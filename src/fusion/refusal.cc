@@ -262,6 +262,15 @@ std::string At(const std::map<ValueId, std::string>& reasons, ValueId id) {
   return reason == reasons.end() ? std::string() : reason->second;
 }
 
+// The kernels of a product that only Hopper has; null: other chips have them too.
+const char* KernelsOfHopper(const Chain& chain, const Op& op) {
+  if (IsCollective(op)) return "sums over GPUs";
+  if (op.kind == OpKind::kConv2d) return "convolutions";
+  if (op.kind == OpKind::kGroupedMatmul) return "experts";
+  const bool batched = chain.op(op.operands[1]).type.rank() > 2;
+  return batched ? "attention and batched products" : nullptr;
+}
+
 }  // namespace
 
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why) {
@@ -294,15 +303,23 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
   return WithOp(absl::Status(why.code(), absl::StrJoin(told, "; ")), first);
 }
 
-absl::Status CheckOnlyStitched(const Chain& chain, const DeviceModel& model) {
+absl::Status CheckChip(const Chain& chain, const DeviceModel& model, const ArchFeatures& features) {
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
-    if (ClassOf(chain, id) != OpClass::kProduct) continue;
+    const Op& op = chain.op(id);
+    if (features.products || ClassOf(chain, id) != OpClass::kProduct) continue;
+    const bool e4m3 = op.kind != OpKind::kConv2d && !IsCollective(op) &&
+                      chain.op(op.operands[0]).type.dtype == DType::kE4M3;
+    const char* const kernels = KernelsOfHopper(chain, op);
+    const bool lacks_e4m3 = kernels == nullptr && e4m3 && features.capability < kFirstE4M3;
+    if (kernels == nullptr && !lacks_e4m3) continue;
+    const std::string first = absl::StrCat("sm_", kFirstE4M3);
     const absl::Status status = FailedPrecondition(
-        NameWithInputs(chain, id), ": kernels of ",
-        IsCollective(chain.op(id)) ? "sums over GPUs" : "products", " run only on ", ProductChips(),
+        NameWithInputs(chain, id), ": kernels of ", lacks_e4m3 ? "products of e4m3" : kernels,
+        " run only on ", lacks_e4m3 ? absl::StrCat("chips from ", first, " on") : ProductChips(),
         ", device model ", model.name, " is ", model.arch,
         ": leave it to another library, and plan the ops before and after it");
-    return WithOp(WithField(status, "arch", model.arch, "sm_90a"), static_cast<int32_t>(id));
+    return WithOp(WithField(status, "arch", model.arch, lacks_e4m3 ? first : "sm_90a"),
+                  static_cast<int32_t>(id));
   }
   return absl::OkStatus();
 }

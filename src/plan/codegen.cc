@@ -35,7 +35,7 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
                                          const CodegenOptions& options) {
   GeneratedKernel kernel;
   SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(model.arch));
-  if (!features.products && StitchOf(spec) == nullptr) {
+  if (!features.products && !spec.family->traits().on_all_chips) {
     return FailedPrecondition("kernels of ", spec.family->name(), " run only on ", ProductChips(),
                               ", device model ", model.name, " is of ", model.arch);
   }

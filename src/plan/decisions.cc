@@ -20,8 +20,8 @@ constexpr int kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
 constexpr uint32_t kFused = 1, kBatchInvariant = 2, kNorms = 4, kGroups = 8, kAttention = 16,
-                   kFourBits = 32;
-constexpr uint32_t kPlanFlags = 63;
+                   kFourBits = 32, kMma = 64;
+constexpr uint32_t kPlanFlags = 127;
 // A kernel's word: whether its ops are turned, the flags of its family's choice, and the family's
 // number. Products have 0, and flags; stitched kernels have 0 too, and no products.
 constexpr uint32_t kTurned = 1;
@@ -126,7 +126,8 @@ std::string EncodeDecisions(const Decisions& d) {
   w(kMagic, kFormat);
   w.U32((d.fused ? kFused : 0) | (d.batch_invariant ? kBatchInvariant : 0) |
         (d.absorbed.norms ? kNorms : 0) | (d.absorbed.groups ? kGroups : 0) |
-        (d.absorbed.attention ? kAttention : 0) | (d.absorbed.four_bits ? kFourBits : 0));
+        (d.absorbed.attention ? kAttention : 0) | (d.absorbed.four_bits ? kFourBits : 0) |
+        (d.absorbed.mma ? kMma : 0));
   w(d.bucket, d.note, static_cast<uint32_t>(d.kernels.size()));
   for (const KernelDecision& kernel : d.kernels) WriteKernel(kernel, w);
   w(d.runners_up);
@@ -147,6 +148,7 @@ absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes) {
   d.absorbed.groups = (flags & kGroups) != 0;
   d.absorbed.attention = (flags & kAttention) != 0;
   d.absorbed.four_bits = (flags & kFourBits) != 0;
+  d.absorbed.mma = (flags & kMma) != 0;
   r(d.bucket, d.note);
   SINTER_RETURN_IF_ERROR(CheckRead(d.note));
   const uint32_t kernels = r.U32();

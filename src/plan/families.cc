@@ -3,6 +3,7 @@
 #include "src/plan/family.h"
 #include "src/plan/four_bit_family.h"
 #include "src/plan/grouped_family.h"
+#include "src/plan/mma_family.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 
@@ -23,12 +24,13 @@ const KernelFamily& GroupedFamily() { return Static<GroupedKernels>(); }
 const KernelFamily& AttentionFamily() { return Static<AttentionKernels>(); }
 const KernelFamily& CollectiveFamily() { return Static<CollectiveKernels>(); }
 const KernelFamily& FourBitFamily() { return Static<FourBitKernels>(); }
+const KernelFamily& MmaFamily() { return Static<MmaKernels>(); }
 
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =
       new std::vector<const KernelFamily*>{
-          &ProductFamily(),   &StitchFamily(),     &GroupedFamily(),
-          &AttentionFamily(), &CollectiveFamily(), &FourBitFamily(),
+          &ProductFamily(),    &StitchFamily(),  &GroupedFamily(), &AttentionFamily(),
+          &CollectiveFamily(), &FourBitFamily(), &MmaFamily(),
       };
   return *families;
 }

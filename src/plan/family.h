@@ -75,6 +75,7 @@ struct FamilyTraits {
   // kRowOrderBucket rows (src/fusion/assembly.cc).
   bool chooses_row_order = false;
   bool is_stand_in = false;  // its kernels come with the library and are not compiled (src/standin)
+  bool on_all_chips = false;  // its kernels need no ArchFeatures::products
 };
 
 // What holds for one kernel.

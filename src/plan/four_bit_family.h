@@ -60,7 +60,7 @@ class FourBitKernels : public OwnKernels<FourBitCode> {
     for (int i = 0; w.zero == FourBitZero::kNumber && i < product.Width(); ++i) {
       add(w.zero_type, "", 1, false);
     }
-    for (const int input : p.Leaves()) {
+    for (const int input : p.product.epilogue.program.OperandInputs()) {
       const EpilogueProgram& program = product.epilogue.program;
       const DType dtype = program.TypeOf(input);
       switch (program.leaves[static_cast<size_t>(input)]) {

@@ -110,7 +110,8 @@ struct Absorbed {
   bool stand_ins = false;
   bool attention = false;  // kernels of attention take batched products with the ops in between
   bool four_bits = false;  // products of few rows unpack their weights of four bits
-  SINTER_FIELDS(Absorbed, norms, groups, stand_ins, attention, four_bits);
+  bool mma = false;        // kernels of mma.sync take all products, for chips without wgmma
+  SINTER_FIELDS(Absorbed, norms, groups, stand_ins, attention, four_bits, mma);
 };
 
 struct PlannedKernel {

@@ -42,7 +42,7 @@ class StitchKernels : public KernelFamily {
   static const StitchCode& Of(const KernelCode& code) { return *BodyAs<StitchCode>(code.body); }
 
   explicit StitchKernels(bool is_stand_in = false)
-      : KernelFamily({"stitch", 1, {"", "", ""}, true, true, is_stand_in}) {}
+      : KernelFamily({"stitch", 1, {"", "", ""}, true, true, is_stand_in, true}) {}
 
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
     const Chain& body = StitchOf(spec)->body;

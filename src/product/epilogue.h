@@ -80,6 +80,8 @@ struct EpilogueProgram {
   bool Reads(LeafKind kind) const;
   // The inputs of a kind, in the body's order.
   std::vector<int> InputsOf(LeafKind kind) const;
+  // All that lie in memory, in the body's order.
+  std::vector<int> OperandInputs() const;
   // Vectors of columns, biases among them, and numbers: a thread holds them for its columns.
   std::vector<int> ColumnLeaves() const;
   // By op: whether it is of the affine part, or an input that the part reads.

@@ -240,6 +240,14 @@ std::vector<int> EpilogueProgram::InputsOf(LeafKind kind) const {
   return inputs;
 }
 
+std::vector<int> EpilogueProgram::OperandInputs() const {
+  std::vector<int> inputs;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i] > LeafKind::kUp) inputs.push_back(static_cast<int>(i));
+  }
+  return inputs;
+}
+
 std::vector<int> EpilogueProgram::ColumnLeaves() const {
   std::vector<int> inputs;
   for (size_t i = 0; i < leaves.size(); ++i) {

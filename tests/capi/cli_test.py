@@ -571,7 +571,7 @@ class Cli(unittest.TestCase):
             path = self.write("empty.model", text)
             self.fails(path + ' has no line "key = value"', "device", "--target", path)
         other = self.write("other.model", model.replace("arch = sm_90a", "arch = sm_75"))
-        self.fails('device model h200: arch = "sm_75", must be sm_90a, or, for stitched kernels only,', "plan", "--target", other, CHAIN)
+        self.fails('device model h200: arch = "sm_75", must be sm_90a, or, for stitched kernels and products only,', "plan", "--target", other, CHAIN)
         self.fails("--device excludes --target", "device", "--device", "0", "--target", "h200")
         bare = self.write("bare.model", model.replace(" [measured]", ""))
         self.fails("has no provenance, must end in [measured]", "plan", "--target", bare, CHAIN)
@@ -794,8 +794,8 @@ class Cli(unittest.TestCase):
 
     def test_a_chip_of_another_generation_is_told_why(self):
         self.fails('no device model "b300"; built in: h200, h100, a100,', "plan", "--target", "b300", CHAIN)
-        self.fails("kernels of products run only on Hopper (sm_90a: H100, H200, GH200), device model b200 is sm_100: leave it to another "
-                   "library", "plan", "--target", "b200", CHAIN)
+        self.fails("kernels of convolutions run only on Hopper (sm_90a: H100, H200, GH200), device model b200 is sm_100: leave it to another "
+                   "library", "plan", "--target", "b200", "conv b=4 ic=64 h=8 w=8 oc=64 k=3")
 
     def test_words_that_people_say_are_understood_or_explained(self):
         for word, hint in (("ffn", "did you mean gated_ffn or gemm_chain?"), ("mlp", "did you mean gated_ffn or gemm_chain?"),

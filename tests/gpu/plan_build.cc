@@ -45,7 +45,7 @@ absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<cons
   std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(IdentityForm(std::move(chain)), plan);
   for (const PlannedKernel& kernel : plan.kernels) {
     const absl::Status built = BuildKernel(ports, kernel.spec, options, loaded.get());
-    if (!built.ok()) return Annotate(built, ProductOf(kernel.spec).schedule.ToString());
+    if (!built.ok()) return Annotate(built, kernel.spec.family->TextsOf(kernel.spec).schedule);
   }
   return LoadedPlanPtr(std::move(loaded));
 }

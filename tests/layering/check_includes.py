@@ -11,7 +11,7 @@ import sys
 
 # folder -> folders whose headers it may include, in addition to its own. The first row whose folder holds a file decides, so rows run from special to
 # general. Rows name only rows of the layers below them.
-BELOW_ENGINE = ["src/base", "src/chain", "src/normal", "src/model", "src/draw", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/reference", "src/plan",
+BELOW_ENGINE = ["src/base", "src/chain", "src/normal", "src/model", "src/draw", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/mma", "src/reference", "src/plan",
                 "src/standin", "src/fusion", "src/explain"]
 TABLE = [
     ("include", []),
@@ -35,13 +35,14 @@ TABLE = [
     ("src/collective", ["src/base", "src/chain", "src/model"]),
     ("src/grouped", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/four_bit", ["src/base", "src/chain", "src/model", "src/product"]),
+    ("src/mma", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/attention", ["src/base", "src/chain", "src/normal", "src/model", "src/product"]),
     ("src/reference", ["src/base", "src/chain", "src/product"]),
-    ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/device"]),
-    ("src/plan", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit"]),
+    ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/mma", "src/device"]),
+    ("src/plan", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/mma"]),
     ("src/standin/compiler.cc", ["src/device", "runtime/nvrtc"]),
     ("src/standin", ["src/base", "src/chain", "src/grouped", "src/model", "src/product", "src/stitch", "src/plan", "src/device/stitch"]),
-    ("src/fusion", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/plan", "src/standin"]),
+    ("src/fusion", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/mma", "src/plan", "src/standin"]),
     ("src/explain", ["src/base", "src/chain", "src/grouped", "src/model", "src/draw", "src/product", "src/stitch", "src/plan", "src/fusion"]),
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),

@@ -53,7 +53,7 @@ TEST(Refusal, NamesWindowsThatNoLoadTakesAndWhatDoes) {
           "280 is not in [0, 255] (offsets of im2col loads): take"));
 }
 
-TEST(Refusal, OnAChipWithStitchedKernelsAloneNamesTheOpAndTheChipsThatHaveIt) {
+TEST(Refusal, OnAChipWithoutWgmmaNamesTheOpAndTheChipsThatHaveIt) {
   const auto why = [](const char* chain, const char* model) {
     const absl::Status status =
         PlanChain(ReadChain(chain), kRows, *BuiltinModel(model), {}).status();
@@ -61,12 +61,16 @@ TEST(Refusal, OnAChipWithStitchedKernelsAloneNamesTheOpAndTheChipsThatHaveIt) {
     EXPECT_EQ(OpOf(status), OpInMessage(std::string(status.message()))) << chain;
     return std::string(status.message());
   };
-  EXPECT_THAT(why("x: bf16[M,64]; w: bf16[128,64]; out bf16(x @ w.T)", "a100"),
+  EXPECT_THAT(why("x: bf16[M,8,8,64]; w: bf16[64,3,3,64]; out bf16(conv(x, w))", "a100"),
               AllOf(HasSubstr(kPrefix),
-                    HasSubstr("(matmul of 'x' and 'w'): kernels of products run only on Hopper "
+                    HasSubstr("(conv2d of 'x' and 'w'): kernels of convolutions run only on Hopper "
                               "(sm_90a: H100, H200, GH200), device model a100 is sm_80: leave it "
                               "to another library, and plan the ops before and after it")));
-  for (const char* chain : {"x: bf16[M,64]; out e4m3(x)", "x: bf16[M,64]; out bf16(exp(x))"}) {
+  EXPECT_THAT(why("x: e4m3[M,64]; w: e4m3[128,64]; out bf16(x @ w.T)", "a100"),
+              HasSubstr("(matmul of 'x' and 'w'): kernels of products of e4m3 run only on chips "
+                        "from sm_89 on, device model a100 is sm_80: leave"));
+  for (const char* chain : {"x: bf16[M,64]; out e4m3(x)", "x: bf16[M,64]; out bf16(exp(x))",
+                            "x: bf16[M,64]; w: bf16[128,64]; out bf16(x @ w.T)"}) {
     EXPECT_TRUE(PlanChain(ReadChain(chain), kRows, *BuiltinModel("a100"), {}).ok()) << chain;
   }
 }

@@ -127,9 +127,10 @@ TEST(ModelChoice, AnotherArchitectureIsRefusedByName) {
   for (const int capability : {75, 93, 130}) {
     const auto choice = ChooseModel(Chip("NVIDIA T4", capability, 40));
     EXPECT_EQ(choice.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(Text(choice.status()),
-                HasSubstr(absl::StrCat("device 'NVIDIA T4': arch = \"sm_", capability,
-                                       "\", must be sm_90a, or, for stitched kernels only,")));
+    EXPECT_THAT(
+        Text(choice.status()),
+        HasSubstr(absl::StrCat("device 'NVIDIA T4': arch = \"sm_", capability,
+                               "\", must be sm_90a, or, for stitched kernels and products only,")));
   }
 }
 
