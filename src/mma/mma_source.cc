@@ -119,7 +119,7 @@ std::string SourceOf(const MmaProduct& p, const MmaSchedule& s) {
                     NameOf(operand), ", ");
     if (IsOfEnd(operand)) absl::StrAppend(&end, end.empty() ? "" : ", ", NameOf(operand));
   }
-  absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.Threads(), ")\n",
+  absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.Threads(), ", 1)\n",
                   kMmaEntry, "(", parameters, "int m) {\n",
                   "  const MmaOperands<Config> operands = {rows, {weights, ",
                   p.product.pair ? "weights_up" : "nullptr", "}, out};\n  Kernel::run(operands, ",

@@ -1,10 +1,12 @@
-// Stitched kernels of the chips that nobody measured, through the real NVRTC for their
-// architectures: what is planned for them compiles, spills nothing and fits their shared memory.
+// Kernels of rows and of products of the chips that nobody measured, through the real NVRTC for
+// their architectures: what is planned for them compiles, spills nothing and fits their shared
+// memory.
 // What it computes is checked elsewhere: as PTX of these chips, on another one. SINTER_TEST_LONG=1
 // takes random graphs too.
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/arch.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/family.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/spec.h"
 #include "tests/compile/kernel_sweep.h"
@@ -35,6 +37,20 @@ std::string ReadFile(const fs::path& path) {
 struct NamedChain {
   std::string name;
   Chain chain;
+  std::vector<int64_t> rows = {kRows};
+  bool e4m3 = false;
+};
+
+// Both layouts, every type, pairs, programs, few and many rows.
+constexpr const char* kProducts[] = {
+    "matmul m=M n=4096 k=4096",
+    "matmul m=M n=1032 k=520 layout=io dtype=f16 act=relu",
+    "matmul m=M n=203 k=1000 act=gelu_erf bias1=1 dtype=f16",
+    "gated_ffn m=M n=14336 k=4096 l=4096 act=silu",
+    "gated_ffn m=M n=1032 k=520 l=264 act=gelu_tanh layout=io bias1=1 bias2=1",
+    "gemm_chain m=M n=512 k=256 l=520 act=silu bias1=1",
+    "scaled_matmul m=M n=512 k=2048 codes=s8 act=silu bias1=1",
+    "scaled_matmul m=M n=512 k=2048 codes=e4m3",
 };
 
 std::vector<NamedChain> Chains() {
@@ -51,6 +67,10 @@ std::vector<NamedChain> Chains() {
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
     chains.push_back({file.stem().string(), Got(ChainFromJson(ReadFile(file)))});
+  }
+  for (const char* line : kProducts) {
+    const bool e4m3 = std::string(line).find("e4m3") != std::string::npos;
+    chains.push_back({line, ParseProblem(line)->chain, {8, 64, 512, kRows}, e4m3});
   }
   const bool all = std::string(Variable("SINTER_TEST_LONG")) == "1";
   for (uint64_t seed = 1; all && seed <= kLongGraphs; ++seed) {
@@ -79,19 +99,22 @@ TEST(OtherChips, EveryPlannedKernelCompilesSpillsNothingAndFits) {
   for (const char* name : {"a100", "a10", "rtx-4090", "b200", "rtx-5090"}) {
     const DeviceModel model = Got(BuiltinModel(name));
     for (const NamedChain& one : chains) {
-      const auto plans = PlanChain(one.chain, BucketOf(one.chain, kRows), model, {});
-      EXPECT_TRUE(plans.ok()) << name << " " << one.name << ": " << plans.status();
-      if (!plans.ok()) continue;
-      for (const PlannedKernel& kernel : plans->chosen.kernels) {
-        EXPECT_EQ(kernel.spec.family, &StitchFamily()) << one.name;
-        GeneratedKernel made = Got(Generate(kernel.spec, model), one.name);
-        EXPECT_EQ(made.recipe.cluster[0], 1u) << one.name;
-        EXPECT_EQ(made.recipe.pdl, FeaturesOf(model.arch)->early_launch) << one.name;
-        EXPECT_EQ(made.request.arch, model.arch);
-        Shared& most = shared[made.request.arch + made.request.source];
-        most = {std::max(most.dynamic, made.recipe.shared_bytes), model.shared_bytes_per_block};
-        made.request.headers.clear();
-        kernels.push_back({absl::StrCat(name, " ", one.name), std::move(made.request)});
+      if (one.e4m3 && FeaturesOf(model.arch)->capability < kFirstE4M3) continue;
+      for (const int64_t rows : one.rows) {
+        const auto plans = PlanChain(one.chain, BucketOf(one.chain, rows), model, {});
+        EXPECT_TRUE(plans.ok()) << name << " " << one.name << ": " << plans.status();
+        if (!plans.ok()) continue;
+        for (const PlannedKernel& kernel : plans->chosen.kernels) {
+          EXPECT_TRUE(kernel.spec.family->traits().on_all_chips) << one.name;
+          GeneratedKernel made = Got(Generate(kernel.spec, model), one.name);
+          EXPECT_EQ(made.recipe.cluster[0], 1u) << one.name;
+          EXPECT_EQ(made.recipe.pdl, FeaturesOf(model.arch)->early_launch) << one.name;
+          EXPECT_EQ(made.request.arch, model.arch);
+          Shared& most = shared[made.request.arch + made.request.source];
+          most = {std::max(most.dynamic, made.recipe.shared_bytes), model.shared_bytes_per_block};
+          made.request.headers.clear();
+          kernels.push_back({absl::StrCat(name, " ", one.name), std::move(made.request)});
+        }
       }
     }
   }
