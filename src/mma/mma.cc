@@ -70,7 +70,8 @@ std::vector<MmaOperand> OperandsOf(const MmaProduct& p) {
   for (int i = 0; i < width; ++i) {
     const auto [rows, columns] =
         p.along_k() ? std::make_pair(product.n, product.k) : std::make_pair(product.k, product.n);
-    list.push_back({MmaOperand::kWeights, i, product.weights.element, rows, columns, 0});
+    list.push_back(
+        {MmaOperand::kWeights, i, product.weights.element, rows, columns, p.weight_stride});
   }
   if (const Scales& scales = product.rows.scales; scales.kind != ScaleKind::kNone) {
     const bool one = scales.kind == ScaleKind::kTensor;
@@ -80,7 +81,8 @@ std::vector<MmaOperand> OperandsOf(const MmaProduct& p) {
   if (const Scales& scales = product.weights.scales; scales.kind != ScaleKind::kNone) {
     const int64_t columns = scales.kind == ScaleKind::kTensor ? 1 : product.n;
     for (int i = 0; i < width; ++i) {
-      list.push_back({MmaOperand::kWeightScale, i, scales.element, 1, columns, 0});
+      list.push_back({MmaOperand::kWeightScale, i, scales.element, 1, columns, 0,
+                      std::max<int64_t>(1, scales.row_stride)});
     }
   }
   for (const int input : program.OperandInputs()) {

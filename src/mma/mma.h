@@ -40,8 +40,8 @@ struct MmaOperand {
   Kind kind = kRows;
   int number = 0;  // of kWeights and kWeightScale: 1 is up's; of kLeaf: an input of the program
   DType element = DType::kBF16;
-  int64_t rows = 1, columns = 1;  // rows: 0 is one for each row of the launch
-  int64_t row_stride = 0;         // elements; what a pass over M skips for each row it begins at
+  int64_t rows = 1, columns = 1;              // rows: 0 is one for each row of the launch
+  int64_t row_stride = 0, column_stride = 1;  // elements
 };
 std::vector<MmaOperand> OperandsOf(const MmaProduct& p);
 

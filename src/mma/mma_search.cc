@@ -11,11 +11,12 @@
 namespace sinter {
 namespace {
 
-constexpr double kTensorShare = 0.9, kFullWarps = 8;
-constexpr double kSharedBytesPerClock = 128, kSharedShare = 0.9;
-constexpr double kLoadUs = 0.9;     // of a stage from memory
+constexpr double kHbmShare = 0.85;
+constexpr double kTensorShare = 0.93, kFullWarps = 6;  // of an SM
+constexpr double kSharedBytesPerClock = 128;
+constexpr double kLoadUs = 0.8;     // of a stage from memory
 constexpr double kStepClocks = 60;  // a barrier, and the first fragments
-constexpr int kSteps = 128;         // bytes of K that a slice has of a step
+constexpr int kStepBytes = 128;     // of K, that a slice has of a step
 
 int64_t TilesOf(const MmaProduct& p, const MmaSchedule& s, int64_t rows) {
   return CeilDiv(rows, s.block_m) * CeilDiv(p.product.n, s.block_n);
@@ -48,7 +49,7 @@ absl::StatusOr<Prediction> PredictSchedule(const MmaProduct& p, const MmaSchedul
   const int64_t together = std::min(most, ResidentOf(p, s, model));
   const auto of_sm = static_cast<double>(most),
              turns = static_cast<double>(CeilDiv(most, together));
-  const double steps = static_cast<double>(CeilDiv(product.k * size, kSteps * s.slices));
+  const double steps = static_cast<double>(CeilDiv(product.k * size, kStepBytes * s.slices));
 
   Prediction time;
   time.hbm_bytes = static_cast<double>(product.WeightBytes() + rows * product.k * size +
@@ -57,21 +58,22 @@ absl::StatusOr<Prediction> PredictSchedule(const MmaProduct& p, const MmaSchedul
     time.hbm_bytes +=
         static_cast<double>(rows * product.n * SizeOf(product.epilogue.program.MatrixType()));
   }
-  time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;
+  time.hbm_us = time.hbm_bytes / (model.hbm_bytes_per_us * kHbmShare);
   time.l2_bytes = static_cast<double>(tiles) * lines * k_bytes;
-  time.l2_us = time.l2_bytes / model.l2_bytes_per_us;
+  time.l2_us = time.l2_bytes / model.l2_shared_bytes_per_us;
   time.intake_us = of_sm * lines * k_bytes / model.sm_intake_bytes_per_us;
   const double rate = size == 1 ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us;
   const double warps = static_cast<double>(together * s.Warps());
   time.tensor_us = of_sm * 2.0 * s.block_m * static_cast<double>(width * s.block_n * product.k) /
                    (rate / model.sm_count * kTensorShare * std::min(1.0, warps / kFullWarps));
   // A step's stage is written once and read by each warp that multiplies a part of it.
-  const double read = s.Warps() * static_cast<double>(s.warp_m + width * s.warp_n) * kSteps;
-  time.shared_us = of_sm * steps * (read + lines * s.slices * kSteps) /
-                   (kSharedBytesPerClock * kSharedShare * model.clock_mhz);
-  // Loads are under way as far ahead as the ring goes.
-  const double wait =
-      turns * steps * std::max(kLoadUs / (s.stages - 1), kStepClocks / model.clock_mhz);
+  const double read = s.Warps() * static_cast<double>(s.warp_m + width * s.warp_n) * kStepBytes;
+  time.shared_us = of_sm * steps * (read + lines * s.slices * kStepBytes) /
+                   (kSharedBytesPerClock * model.clock_mhz);
+  // A stage is asked for when the one before the last of the ring is multiplied, and awaited a
+  // quarter of a step before it is multiplied itself.
+  const double ahead = s.stages - 1.25;
+  const double wait = turns * steps * std::max(kLoadUs / ahead, kStepClocks / model.clock_mhz);
   time.fixed_us = model.launch_us + kLoadUs + model.drain_us;
   time.total_us = time.fixed_us + FourNorm({time.hbm_us, time.l2_us, time.intake_us, time.tensor_us,
                                             time.shared_us, wait});

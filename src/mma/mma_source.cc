@@ -50,13 +50,10 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
     if (operand.rows == 0) absl::StrAppend(&at, " + row * ", operand.row_stride, "ll");
     const bool columns = operand.columns > 1;
     if (columns) {
-      const int64_t stride = operand.kind == MmaOperand::kWeightScale
-                                 ? std::max<int64_t>(1, p.product.weights.scales.row_stride)
-                                 : 1;
       const bool vector = p.product.n % 4 == 0 && operand.row_stride % 4 == 0;
       absl::StrAppend(&loads, "    float ", value, "[4];\n    load_four<", type, ", ", Flag(vector),
-                      ", ", stride, ">(", at, " + column * ", stride, "ll, ", p.product.n,
-                      " - column, ", value, ");\n");
+                      ", ", operand.column_stride, ">(", at, " + column * ", operand.column_stride,
+                      "ll, ", p.product.n, " - column, ", value, ");\n");
     } else {
       absl::StrAppend(&loads, "    const float ", value, " = ", type, "::unpack(*(", at, "));\n");
     }

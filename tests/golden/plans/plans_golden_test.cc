@@ -1,5 +1,5 @@
 // The chosen plan of every problem list and graph, so that a change of plans is always seen.
-// plans.txt holds a line for each problem, layout and bucket.
+// plans.txt holds a line for each problem, layout and bucket; other_chips.txt some of other chips.
 #include "src/fusion/fusion.h"
 #include "src/reference/rows.h"
 #include "tests/support/chains.h"
@@ -145,6 +145,22 @@ TEST(PlansGolden, EveryProblemListAndGraph) {
     EXPECT_EQ(one.misbinding, "") << one.name;
   }
   testing::ExpectGoldenFile("tests/golden/plans/plans.txt", text);
+}
+
+TEST(PlansGolden, ProductsOfChipsWithoutWgmma) {
+  std::string text;
+  for (const char* chip : {"a100", "rtx-4090"}) {
+    const DeviceModel model = *BuiltinModel(chip);
+    for (const char* line : {"gated_ffn m=M n=14336 k=4096 l=4096 act=silu",
+                             "scaled_matmul m=M n=4096 k=4096 codes=s8 bias1=1 act=gelu_tanh"}) {
+      for (const int64_t rows : {8, 64, 512}) {
+        Case one{absl::StrCat(chip, " ", line, " m=", rows), ParseProblem(line)->chain, rows};
+        absl::StrAppend(&text, one.name, ": ", ResultText(model, &one), "\n");
+        EXPECT_EQ(one.misbinding, "") << one.name;
+      }
+    }
+  }
+  testing::ExpectGoldenFile("tests/golden/plans/other_chips.txt", text);
 }
 
 }  // namespace

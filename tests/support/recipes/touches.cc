@@ -4,6 +4,7 @@
 #include "src/plan/collective_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
+#include "src/plan/mma_family.h"
 #include "src/plan/product_family.h"
 #include "src/product/code/kernel_source.h"
 #include "src/stitch/sizes.h"
@@ -31,6 +32,8 @@ class Lister {
       Attention(AttentionKernels::ProblemOf(spec_));
     } else if (spec_.family == &GroupedFamily()) {
       Grouped(GroupedKernels::ProblemOf(spec_));
+    } else if (spec_.family == &MmaFamily()) {
+      Mma(MmaKernels::ProblemOf(spec_));
     } else if (spec_.family == &CollectiveFamily()) {
       Collective(CollectiveKernels::ProblemOf(spec_), CollectiveKernels::ScheduleOf(spec_));
     }
@@ -140,6 +143,16 @@ class Lister {
     const int64_t flags =
         RangesOf(s) > 1 ? int64_t{recipe_.grid[0]} : row_tiles * columns * s.first.split_k;
     Pointer("flags", slot, Kind::kFlags, DType::kS32, {{256 + flags, 1}});
+  }
+
+  void Mma(const MmaProduct& p) {
+    for (const MmaOperand& operand : OperandsOf(p)) {
+      const bool result = operand.kind == MmaOperand::kResult;
+      const int64_t rows = operand.rows == 0 ? p.Rows(pass_.m) : operand.rows;
+      Pointer(result ? "out" : "operand", Next(), result ? Kind::kWrite : Kind::kRead,
+              operand.element,
+              {{operand.columns, operand.column_stride}, {rows, operand.row_stride}});
+    }
   }
 
   // ---- stitched kernels
