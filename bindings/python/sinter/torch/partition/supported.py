@@ -21,8 +21,8 @@ _ALIGNED = 16  # bytes: a tensor at an unaligned address is copied before a laun
 
 #: Why a product of f32 operands is not captured, and what its model can do.
 OF_F32 = "a product of f32: cast the model to bfloat16 or float16, or compile it under torch.autocast"
-#: Why a product is not captured on another chip.
-OF_HOPPER = "products run only on Hopper (sm_90a: H100, H200, GH200)"
+#: Why a product is not captured on another chip, where its kernels were never timed.
+OF_HOPPER = "products are timed only on Hopper (sm_90a: H100, H200, GH200): Inductor keeps them"
 #: Why a whole layer of PyTorch is not captured, and how to get its ops.
 _FAST_PATH = "PyTorch's fast path, which hides the layer's ops: call torch.backends.mha.set_fastpath_enabled(False) before the model is compiled"
 
