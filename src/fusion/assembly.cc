@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/arch.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/refusal.h"
 #include "src/fusion/fusion.h"
@@ -298,6 +299,11 @@ absl::StatusOr<AssembledPlan> Assembly::AssembleAt(const Decisions& decisions, P
   if (decisions.batch_invariant != batch_invariant_) {
     return FailedPrecondition("batch_invariant ", decisions.batch_invariant, ", asked for is ",
                               !decisions.batch_invariant);
+  }
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(model_.arch));
+  if (decisions.absorbed.mma == features.products) {
+    return FailedPrecondition("its products are ", features.products ? "" : "not ",
+                              "by mma.sync, device model ", model_.name, " is ", model_.arch);
   }
   SINTER_ASSIGN_OR_RETURN(ChainParts* const parts, PartsOf(decisions.absorbed, pace));
   SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, Maker(*this, parts, pace).Run(decisions));

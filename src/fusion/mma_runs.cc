@@ -15,7 +15,8 @@ absl::StatusOr<GraphRun> MmaRunOf(const Chain& chain, const GraphRun& run) {
   const ProductInputs& in = matched.InputsOf(0);
   MmaProduct p;
   p.product = matched.sequence[0];
-  p.fixed_rows = run.constant_rows ? matched.sequence.rows() : 0;
+  p.rows = matched.sequence.rows();
+  p.of_m = !run.constant_rows;
   p.row_stride = matched.rows_stride;
   p.weight_stride = in.weights_stride;
   p.residual_stride = in.residual_stride;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/arch.h"
 #include "src/base/format.h"
+#include "src/base/numbers.h"
 #include "src/base/refusal.h"
 #include "src/base/status.h"
 #include "src/product/operand.h"
@@ -39,23 +40,23 @@ absl::Status CheckStride(const char* name, int64_t stride, int64_t least, int64_
 
 std::string MmaProduct::ToString() const {
   std::string text = ProductSequence{0, 1, {product}}.ToString();
-  if (fixed_rows > 0) absl::StrAppend(&text, " rows=", fixed_rows);
+  if (!of_m) absl::StrAppend(&text, " rows=", rows);
   return text;
 }
 
 void MmaProduct::Write(ByteWriter& w) const {
   const std::string bytes = ProductSequence{0, 1, {product}}.Canonical();
-  w(kProductVersion, bytes, fixed_rows, row_stride, weight_stride, residual_stride, out_stride);
+  w(kProductVersion, bytes, rows, of_m, row_stride, weight_stride, residual_stride, out_stride);
 }
 
 absl::StatusOr<MmaProduct> MmaProduct::Read(ByteReader& r) {
   if (r.U8() != kProductVersion) return Lost("version");
   MmaProduct p;
   const std::string bytes(r.Bytes());
-  r(p.fixed_rows, p.row_stride, p.weight_stride, p.residual_stride, p.out_stride);
+  r(p.rows, p.of_m, p.row_stride, p.weight_stride, p.residual_stride, p.out_stride);
   if (!r.ok()) return Lost("too short");
   SINTER_ASSIGN_OR_RETURN(const ProductSequence sequence, ProductSequence::FromCanonical(bytes));
-  if (sequence.size() != 1 || p.fixed_rows < 0 || p.fixed_rows > kMostRows) return Lost("fields");
+  if (sequence.size() != 1 || p.rows < 0 || p.rows > kMostRows) return Lost("fields");
   p.product = sequence[0];
   if (!CheckMmaProduct(p).ok()) return Lost("fields");
   return p;
@@ -160,6 +161,10 @@ absl::Status CheckPower(const char* name, int value, int least, int most) {
 
 }  // namespace
 
+int64_t BlocksOf(const MmaProduct& p, const MmaSchedule& s) {
+  return CeilDiv(p.rows, s.block_m) * CeilDiv(p.product.n, s.block_n);
+}
+
 int64_t SharedBytes(const MmaProduct& p, const MmaSchedule& s) {
   return s.stages * StageBytes(p, s);
 }
@@ -202,8 +207,8 @@ absl::Status CheckSchedule(const MmaProduct& p, const MmaSchedule& s, const Devi
     return FailedPrecondition("sums take ", sums, " bytes, must be at most the stages', ",
                               SharedBytes(p, s));
   }
-  if (s.grid < 1) return FailedPrecondition("grid is ", s.grid, ", must be at least 1");
-  return absl::OkStatus();
+  if (s.grid == BlocksOf(p, s)) return absl::OkStatus();
+  return FailedPrecondition("grid is ", s.grid, ", must be ", BlocksOf(p, s));
 }
 
 }  // namespace sinter

@@ -20,14 +20,15 @@ namespace sinter {
 
 struct MmaProduct {
   MatrixProduct product;
-  int64_t fixed_rows = 0;  // 0: M of them
+  int64_t rows = 0;  // the most of a launch; 0 in codes, which serve any
+  bool of_m = true;  // a launch has M rows, else `rows`
   // Elements between rows; of weights between columns, or between K where columns are contiguous.
   // Gate and up have one stride.
   int64_t row_stride = 0, weight_stride = 0, residual_stride = 0, out_stride = 0;
-  SINTER_FIELDS(MmaProduct, product, fixed_rows, row_stride, weight_stride, residual_stride,
+  SINTER_FIELDS(MmaProduct, product, rows, of_m, row_stride, weight_stride, residual_stride,
                 out_stride);
 
-  int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
+  int64_t Rows(int64_t bucket) const { return of_m ? bucket : rows; }
   bool along_k() const { return product.weights.layout == Layout::kOI; }
   std::string ToString() const;
   void Write(ByteWriter& w) const;
@@ -64,6 +65,8 @@ struct MmaSchedule {
 absl::Status CheckMmaProduct(const MmaProduct& p);
 // FAILED_PRECONDITION naming field, value and bound where the schedule cannot run on the chip.
 absl::Status CheckSchedule(const MmaProduct& p, const MmaSchedule& s, const DeviceModel& model);
+// Blocks that have all rows and columns.
+int64_t BlocksOf(const MmaProduct& p, const MmaSchedule& s);
 // Dynamic, of a block.
 int64_t SharedBytes(const MmaProduct& p, const MmaSchedule& s);
 // An estimate of what the compiler uses of a thread.
@@ -78,13 +81,11 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const MmaProduct& p, const MmaSchedule& s,
 
 using RankedMma = RankedKernel<MmaSchedule>;
 
-// Time in a plan for `bucket` rows. FAILED_PRECONDITION where the schedule cannot run, or its grid
-// is another bucket's.
+// FAILED_PRECONDITION where the schedule cannot run. The time is of p.rows rows, a plan's bucket.
 absl::StatusOr<Prediction> PredictSchedule(const MmaProduct& p, const MmaSchedule& s,
                                            int64_t bucket, const DeviceModel& model);
 // Legal schedules, best first. `one_order`: only those that sum a row as all others do.
-std::vector<RankedMma> SearchMma(const MmaProduct& p, int64_t bucket, const DeviceModel& model,
-                                 bool one_order);
+std::vector<RankedMma> SearchMma(const MmaProduct& p, const DeviceModel& model, bool one_order);
 
 }  // namespace sinter
 

@@ -18,10 +18,6 @@ constexpr double kLoadUs = 0.8;     // of a stage from memory
 constexpr double kStepClocks = 60;  // a barrier, and the first fragments
 constexpr int kStepBytes = 128;     // of K, that a slice has of a step
 
-int64_t TilesOf(const MmaProduct& p, const MmaSchedule& s, int64_t rows) {
-  return CeilDiv(rows, s.block_m) * CeilDiv(p.product.n, s.block_n);
-}
-
 // Blocks that an SM holds at once.
 int64_t ResidentOf(const MmaProduct& p, const MmaSchedule& s, const DeviceModel& model) {
   const int64_t shared =
@@ -33,13 +29,10 @@ int64_t ResidentOf(const MmaProduct& p, const MmaSchedule& s, const DeviceModel&
 
 }  // namespace
 
-absl::StatusOr<Prediction> PredictSchedule(const MmaProduct& p, const MmaSchedule& s,
-                                           int64_t bucket, const DeviceModel& model) {
+absl::StatusOr<Prediction> PredictSchedule(const MmaProduct& p, const MmaSchedule& s, int64_t,
+                                           const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckSchedule(p, s, model));
-  const int64_t rows = p.Rows(bucket), tiles = TilesOf(p, s, rows);
-  if (s.grid != tiles) {
-    return FailedPrecondition("grid is ", s.grid, ", must be ", tiles, " at ", rows, " rows");
-  }
+  const int64_t rows = p.rows, tiles = s.grid;
   const MatrixProduct& product = p.product;
   const int64_t size = product.rows.bytes(), width = product.Width();
   const double k_bytes = static_cast<double>(product.k * size);
@@ -88,20 +81,18 @@ absl::StatusOr<Prediction> PredictSchedule(const MmaProduct& p, const MmaSchedul
   return time;
 }
 
-std::vector<RankedMma> SearchMma(const MmaProduct& p, int64_t bucket, const DeviceModel& model,
-                                 bool one_order) {
+std::vector<RankedMma> SearchMma(const MmaProduct& p, const DeviceModel& model, bool one_order) {
   std::vector<RankedMma> ranked;
-  const int64_t rows = p.Rows(bucket);
   MmaSchedule s;
   for (s.block_m = 16; s.block_m <= 256; s.block_m *= 2) {
-    if (s.block_m >= 32 && s.block_m / 2 >= rows) break;
+    if (s.block_m >= 32 && s.block_m / 2 >= p.rows) break;
     for (s.block_n = 16; s.block_n <= 256; s.block_n *= 2) {
       for (s.warp_m = 16; s.warp_m <= 64; s.warp_m *= 2) {
         for (s.warp_n = 16; s.warp_n <= 64; s.warp_n *= 2) {
           for (s.slices = 1; s.slices <= (one_order ? 1 : 8); s.slices *= 2) {
-            s.grid = static_cast<int>(TilesOf(p, s, rows));
+            s.grid = static_cast<int>(BlocksOf(p, s));
             for (s.stages = 2; s.stages <= 6; ++s.stages) {
-              absl::StatusOr<Prediction> time = PredictSchedule(p, s, bucket, model);
+              absl::StatusOr<Prediction> time = PredictSchedule(p, s, p.rows, model);
               if (time.ok()) ranked.push_back({s, *std::move(time)});
             }
           }

@@ -142,12 +142,11 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const MmaProduct& p, const MmaSchedule& s,
       return Invalid("product by mma.sync: offset ", places[i].offset_bytes,
                      " is not a multiple of ", kPlaceAlignment);
     }
-    const bool passes = operands[i].rows == 0 && p.fixed_rows == 0;
+    const bool passes = operands[i].rows == 0 && p.of_m;
     const int64_t bytes = operands[i].row_stride * SizeOf(operands[i].element);
     recipe.args.push_back(PointerSlot(places[i], passes ? bytes : 0));
   }
-  recipe.args.push_back(
-      {p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0, p.fixed_rows});
+  recipe.args.push_back({p.of_m ? ArgKind::kSymbolM : ArgKind::kInt32, 0, 0, p.of_m ? 0 : p.rows});
   return recipe;
 }
 

@@ -35,13 +35,13 @@ class MmaKernels : public OwnKernels<MmaCode> {
                     true}) {}
 
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
-    return {true, ProblemOf(spec).fixed_rows == 0, 1, false};
+    return {true, ProblemOf(spec).of_m, 1, false};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const MmaProduct& p = ProblemOf(spec);
     std::vector<KernelBuffer> list;
     for (const MmaOperand& operand : OperandsOf(p)) {
-      const bool of_launch = operand.rows == 0, of_m = of_launch && p.fixed_rows == 0;
+      const bool of_launch = operand.rows == 0, of_m = of_launch && p.of_m;
       const int64_t rows = of_launch ? p.Rows(bucket) : operand.rows;
       std::vector<std::string> dims;
       if (of_launch || rows > 1) dims.push_back(of_m ? "M" : absl::StrCat(rows));
@@ -73,11 +73,11 @@ class MmaKernels : public OwnKernels<MmaCode> {
                               ", must be 1, in the order of all buckets");
   }
 
-  absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
+  absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t,
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
                                                  bool replaces) const override {
-    std::vector<RankedMma> ranked = SearchMma(Of(run), bucket, model, options.batch_invariant);
+    std::vector<RankedMma> ranked = SearchMma(Of(run), model, options.batch_invariant);
     if (ranked.empty()) {
       return FailedPrecondition("no tile of a product fits into shared memory of ",
                                 model.shared_bytes_per_block, " bytes of ", model.name);
@@ -91,7 +91,8 @@ class MmaKernels : public OwnKernels<MmaCode> {
   }
   absl::StatusOr<MmaProduct> ProblemOfCode(const MmaProduct& product) const override {
     MmaProduct any = product;
-    any.fixed_rows = 0;  // the recipe tells a launch its rows
+    any.rows = 0;  // the recipe tells a launch its rows
+    any.of_m = true;
     return any;
   }
 };

@@ -37,9 +37,9 @@ SINTER_DEVICE void load_four(const typename Element::Stored* from, int left, flo
   for (int i = 0; i < 4; ++i) to[i] = Element::unpack(four.of[i]);
 }
 
-// A block has a tile of kBlockM rows and kBlockN columns of each matrix. Its warps have parts of
-// kWarpM by kWarpN, each part kSlices warps that divide every step of K among them. Copies fill a
-// ring of stages; sums meet in its place and are added in the order of slices.
+// A block takes every gridDim.x-th tile of kBlockM rows and kBlockN columns of each matrix. Its
+// warps have parts of kWarpM by kWarpN, each part kSlices warps that divide every step of K among
+// them. Copies fill a ring of stages; sums meet in its place and are added in the order of slices.
 template <class Config>
 struct MmaProduct {
   using Element = typename Config::Element;
@@ -76,6 +76,7 @@ struct MmaProduct {
     if (band <= 0) return;  // the launch has fewer rows than the plan
     const int row = (first + block % kBand % band) * kBlockM;
     const int column = block % kBand / band * kBlockN;
+    if (column >= Config::kN) return;
     const u32 ring = shared_address(mma_shared);
     Sum sums[kMatrices][kTilesM][kTilesN][4] = {};
     multiply(sources(o, row, column, m), ring, sums);
@@ -104,28 +105,34 @@ struct MmaProduct {
     static constexpr int kTurn = kThreads / Tile::kChunks;
     static_assert(kThreads % Tile::kChunks == 0, "a thread has chunks of one number");
     const typename Element::Stored* from;
-    int lines, elements;  // that there are from here on: of lines, and of this one
-    int line, chunk;
+    int lines;  // that there are from this one on
+    int k;      // kAlongK: of a line's K, what there is from here on
+
+    static SINTER_DEVICE int line() { return thread() / Tile::kChunks; }
+    static SINTER_DEVICE int chunk() { return thread() % Tile::kChunks; }
 
     // `first`: the tile's first row or column, of `count`.
-    SINTER_DEVICE Source(const typename Element::Stored* matrix, int first, int count)
-        : line(thread() / Tile::kChunks), chunk(thread() % Tile::kChunks) {
-      const int in_line = chunk * Element::kVector;
-      from = matrix +
-             (kAlongK ? (first + line) * kStride + in_line : line * kStride + first + in_line);
-      lines = (kAlongK ? count - first : Config::kK) - line;
-      elements = (kAlongK ? Config::kK : count - first) - in_line;
+    SINTER_DEVICE Source(const typename Element::Stored* matrix, int first, int count) {
+      const int in_line = chunk() * Element::kVector;
+      k = Config::kK - in_line;
+      if constexpr (kAlongK) {
+        from = matrix + (first + line()) * kStride + in_line;
+        lines = count - first - line();
+      } else {
+        from = matrix + line() * kStride + first + in_line;
+        lines = first + in_line < count ? Config::kK - line() : 0;
+      }
     }
     // Zeros where there is nothing. Then it stands at the next step.
     SINTER_DEVICE void copy(u32 to) {
 #pragma unroll
       for (int i = 0; i < Tile::kLines; i += kTurn) {
-        if (Tile::kLines % kTurn != 0 && line >= Tile::kLines) break;
-        copy_async(to + Tile::place(line + i, chunk), from + i * kStride,
-                   i < lines && elements > 0 ? 16 : 0);
+        if (Tile::kLines % kTurn != 0 && line() >= Tile::kLines) break;
+        copy_async(to + Tile::place(line() + i, chunk()), from + i * kStride,
+                   i < lines && (!kAlongK || k > 0) ? 16 : 0);
       }
       from += kAlongK ? kStepK : kStepK * kStride;
-      (kAlongK ? elements : lines) -= kStepK;
+      (kAlongK ? k : lines) -= kStepK;
     }
   };
   using RowSource = Source<Rows, true, Config::kRowStride>;

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "src/chain/problem.h"
+#include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/normal/normal_form.h"
@@ -29,16 +30,18 @@ Plan PlanOf(const std::string& line, const char* chip, int64_t m) {
 }
 
 // The products of a chain's runs.
-std::vector<MmaProduct> FoundIn(const std::string& line) {
+std::vector<MmaProduct> FoundIn(const std::string& line, int64_t bucket) {
   Absorbed absorbed;
   absorbed.mma = true;
   std::vector<MmaProduct> found;
-  for (const GraphRun& run : FindProductRuns(*FormOfText(line), 8, nullptr, absorbed).runs) {
+  for (const GraphRun& run : FindProductRuns(*FormOfText(line), bucket, nullptr, absorbed).runs) {
     if (run.own.family == &MmaFamily()) found.push_back(MmaKernels::Of(run.own));
   }
   return found;
 }
-MmaProduct Sample() { return FoundIn("matmul m=M n=4096 k=4096 act=silu bias1=1").at(0); }
+MmaProduct Sample(int64_t bucket = 64) {
+  return FoundIn("matmul m=M n=4096 k=4096 act=silu bias1=1", bucket).at(0);
+}
 
 TEST(MmaPlans, ProductsPairsAndFfnsHaveAKernelForEachProduct) {
   for (const char* chip : {"a100", "a10", "l4", "rtx-4090", "b200", "rtx-5090"}) {
@@ -101,9 +104,18 @@ TEST(MmaPlans, RowsOfBatchInvariantPlansHaveOneOrder) {
 
 TEST(MmaPlans, ReadBackFromTheirDecisionsAndHaveSources) {
   const DeviceModel model = *BuiltinModel("a100");
-  const Plan plan = PlanOf("matmul m=M n=203 k=1248 act=silu bias1=1", "a100", 100);
+  const std::string line = "matmul m=M n=203 k=1248 act=silu bias1=1";
+  const Plan plan = PlanOf(line, "a100", 100);
   const Decisions decisions = Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
   EXPECT_TRUE(decisions.absorbed.mma);
+  const auto assembled = [&](const DeviceModel& of, int64_t bucket) {
+    Decisions asked = decisions;
+    asked.bucket = bucket;
+    return MakePlanAssembly(*FormOfText(line), bucket, of, {})(asked);
+  };
+  EXPECT_EQ(Got(assembled(model, 100)).plan.PlanDigest(), plan.PlanDigest());
+  EXPECT_TRUE(Says(assembled(model, 3000), "grid is"));
+  EXPECT_TRUE(Says(assembled(*BuiltinModel("h200"), 100), "its products are by mma.sync"));
   const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, model));
   EXPECT_OK(made.recipe.Check());
   EXPECT_FALSE(made.recipe.pdl);
@@ -116,9 +128,10 @@ TEST(MmaSearch, OffersLegalSchedulesOfEveryNumberOfRows) {
   for (const char* chip : {"a100", "rtx-4090"}) {
     const DeviceModel model = *BuiltinModel(chip);
     for (const int64_t bucket : {1, 16, 100, 8192}) {
-      const std::vector<RankedMma> ranked = SearchMma(Sample(), bucket, model, false);
+      const MmaProduct p = Sample(bucket);
+      const std::vector<RankedMma> ranked = SearchMma(p, model, false);
       ASSERT_FALSE(ranked.empty());
-      for (const RankedMma& one : ranked) EXPECT_OK(CheckSchedule(Sample(), one.schedule, model));
+      for (const RankedMma& one : ranked) EXPECT_OK(CheckSchedule(p, one.schedule, model));
     }
   }
 }
@@ -126,7 +139,7 @@ TEST(MmaSearch, OffersLegalSchedulesOfEveryNumberOfRows) {
 TEST(MmaSearch, RefusalsNameFieldValueAndBound) {
   const DeviceModel model = *BuiltinModel("a100");
   const MmaProduct p = Sample();
-  const MmaSchedule good = SearchMma(p, 64, model, false).front().schedule;
+  const MmaSchedule good = SearchMma(p, model, false).front().schedule;
   const auto why = [&](const std::function<void(MmaSchedule*)>& change) {
     MmaSchedule s = good;
     change(&s);
@@ -135,6 +148,7 @@ TEST(MmaSearch, RefusalsNameFieldValueAndBound) {
   EXPECT_THAT(why([](auto* s) { s->block_m = 48; }), HasSubstr("block_m is 48, must be a power"));
   EXPECT_THAT(why([](auto* s) { s->warp_n = 128; }), HasSubstr("warp_n is 128"));
   EXPECT_THAT(why([](auto* s) { s->slices = 3; }), HasSubstr("slices is 3"));
+  EXPECT_THAT(why([](auto* s) { ++s->grid; }), HasSubstr("grid is"));
   EXPECT_THAT(why([](auto* s) { s->stages = 1; }), HasSubstr("stages are 1, must be in [2, 8]"));
   EXPECT_THAT(why([](auto* s) { *s = {256, 256, 64, 64, 1, 2, 1}; }), HasSubstr("threads is 512"));
   EXPECT_THAT(why([](auto* s) { *s = {128, 256, 64, 64, 1, 4, 1}; }),
