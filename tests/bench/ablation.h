@@ -2,8 +2,7 @@
 // only shared and global memory (its analyzer, DA); with distributed shared memory and a
 // configuration at random (DC + DA); with its search. Dataflows of the paper that planning does not
 // offer are measured too.
-#ifndef SINTER_TESTS_BENCH_ABLATION_H_
-#define SINTER_TESTS_BENCH_ABLATION_H_
+#pragma once
 
 #include "tests/bench/schedule_runs.h"
 
@@ -29,5 +28,3 @@ constexpr char kWithoutDsm[] = "no-dsm", kRandomDsm[] = "dsm-random",
 std::string AblationText(const std::vector<Row>& rows, const std::vector<SweepRow>& sweep);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_ABLATION_H_

@@ -1,6 +1,5 @@
 // ActivationKernel: the one kernel between the two products of the serving form.
-#ifndef SINTER_TESTS_BENCH_ACTIVATION_KERNEL_H_
-#define SINTER_TESTS_BENCH_ACTIVATION_KERNEL_H_
+#pragma once
 
 #include "src/base/ports.h"
 #include "src/product/sequence.h"
@@ -31,5 +30,3 @@ class ActivationKernel {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_ACTIVATION_KERNEL_H_

@@ -1,7 +1,6 @@
 // CaseParts: the products of a chain that no one kernel takes, each measured inside the chain's
 // plan.
-#ifndef SINTER_TESTS_BENCH_CASE_PARTS_H_
-#define SINTER_TESTS_BENCH_CASE_PARTS_H_
+#pragma once
 
 #include "src/base/device_model.h"
 #include "src/product/search/search.h"
@@ -18,5 +17,3 @@ absl::StatusOr<std::vector<Case>> PartsOf(const Case& c, const DeviceModel& mode
 Plan PlanOf(const Case& c, const RankedSchedule& ranked);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CASE_PARTS_H_

@@ -1,6 +1,5 @@
 // Cases: which problems a run measures, from problem lists.
-#ifndef SINTER_TESTS_BENCH_CASES_H_
-#define SINTER_TESTS_BENCH_CASES_H_
+#pragma once
 
 #include "src/chain/problem.h"
 #include "src/plan/plan.h"
@@ -41,5 +40,3 @@ absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& file
                                             const std::string& layout, bool codes = false);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CASES_H_

@@ -1,6 +1,5 @@
 // ChainData: one chain's tensors on the device, its constants as often as the cold protocol needs.
-#ifndef SINTER_TESTS_BENCH_CHAIN_DATA_H_
-#define SINTER_TESTS_BENCH_CHAIN_DATA_H_
+#pragma once
 
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
@@ -47,5 +46,3 @@ class ChainData {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CHAIN_DATA_H_

@@ -1,6 +1,5 @@
 // Checking an output against the float64 reference.
-#ifndef SINTER_TESTS_BENCH_CHECK_H_
-#define SINTER_TESTS_BENCH_CHECK_H_
+#pragma once
 
 #include "src/reference/compare.h"
 #include "tests/bench/cases.h"
@@ -24,5 +23,3 @@ class Expected {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CHECK_H_

@@ -1,6 +1,5 @@
 // Contestant: one plan of the engine, or cuBLASLt, on the data of a case, and its figures.
-#ifndef SINTER_TESTS_BENCH_CONTESTANT_H_
-#define SINTER_TESTS_BENCH_CONTESTANT_H_
+#pragma once
 
 #include "tests/bench/prepared_case.h"
 #include "tests/bench/runnable.h"
@@ -25,5 +24,3 @@ void KeepFigures(const Contestant& one, const PreparedCase& prepared, bool batch
                  Row* row);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CONTESTANT_H_

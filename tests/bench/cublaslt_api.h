@@ -1,8 +1,7 @@
 // cuBLASLt, opened at run time: only the calls that the bench makes. Types and numbers come from
 // the library's ABI (cublasLt.h of CUDA 12 and 13), written out so that no toolkit is needed to
 // build.
-#ifndef SINTER_TESTS_BENCH_CUBLASLT_API_H_
-#define SINTER_TESTS_BENCH_CUBLASLT_API_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -68,5 +67,3 @@ struct CublasLt {
 absl::Status LtCheck(int result, const char* call);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CUBLASLT_API_H_

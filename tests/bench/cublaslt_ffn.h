@@ -1,8 +1,7 @@
 // The serving form of an FFN chain, as inference servers run it through cuBLASLt: gate and up
 // merged into one product, one activation kernel, the down product; without a gate the activation
 // is the first product's epilogue where the library has it. What Sinter is measured against.
-#ifndef SINTER_TESTS_BENCH_CUBLASLT_FFN_H_
-#define SINTER_TESTS_BENCH_CUBLASLT_FFN_H_
+#pragma once
 
 #include "tests/bench/cases.h"
 #include "tests/bench/cublaslt_product.h"
@@ -22,5 +21,3 @@ absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context,
                                    const ChainData& data, int algorithms = kLtAlgorithms);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CUBLASLT_FFN_H_

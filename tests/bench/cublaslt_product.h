@@ -1,6 +1,5 @@
 // LtProduct: one product through cuBLASLt, with the algorithms that its heuristics offer.
-#ifndef SINTER_TESTS_BENCH_CUBLASLT_PRODUCT_H_
-#define SINTER_TESTS_BENCH_CUBLASLT_PRODUCT_H_
+#pragma once
 
 #include "src/base/ports.h"
 #include "src/chain/choices.h"
@@ -52,5 +51,3 @@ class LtProduct {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_CUBLASLT_PRODUCT_H_

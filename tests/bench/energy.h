@@ -1,6 +1,5 @@
 // Energy: what the board takes for one computation, by NVML's counter.
-#ifndef SINTER_TESTS_BENCH_ENERGY_H_
-#define SINTER_TESTS_BENCH_ENERGY_H_
+#pragma once
 
 #include "src/base/config.h"
 #include "tests/bench/runnable.h"
@@ -28,5 +27,3 @@ absl::StatusOr<double> MilliJoulesPerCall(Measurer* measurer, const EnergyMeter&
 int ReplaysFor(double seconds, int calls, double us);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_ENERGY_H_

@@ -1,7 +1,6 @@
 // Graphs of numbers that f32 holds exactly: whatever the order of sums, every output has every bit
 // of the reference's, so that a rounding too many or too few is seen.
-#ifndef SINTER_TESTS_BENCH_EXACT_GRAPH_H_
-#define SINTER_TESTS_BENCH_EXACT_GRAPH_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -22,5 +21,3 @@ absl::StatusOr<bool> IsExactInF32(const Chain& chain, int64_t m,
                                   const std::vector<std::string>& inputs);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_EXACT_GRAPH_H_

@@ -1,6 +1,5 @@
 // Goals: the figures that rows are measured for, and their targets.
-#ifndef SINTER_TESTS_BENCH_GOALS_H_
-#define SINTER_TESTS_BENCH_GOALS_H_
+#pragma once
 
 #include "tests/bench/markdown.h"
 
@@ -27,5 +26,3 @@ std::string GraphsText(const std::vector<GraphRow>& rows);
 std::string BatchInvariantText(const std::vector<Row>& rows);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_GOALS_H_

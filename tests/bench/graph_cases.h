@@ -1,7 +1,6 @@
 // GraphCases: chains of memory-intensive ops that a run measures, from JSON files and problem
 // lists.
-#ifndef SINTER_TESTS_BENCH_GRAPH_CASES_H_
-#define SINTER_TESTS_BENCH_GRAPH_CASES_H_
+#pragma once
 
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
@@ -44,5 +43,3 @@ std::vector<GraphCase> RandomGraphCases(int count, int64_t max_elements, uint64_
 std::optional<Chain> WithRowsAsM(const Chain& chain, int64_t rows);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_GRAPH_CASES_H_

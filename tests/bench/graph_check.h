@@ -1,6 +1,5 @@
 // GraphExpected: what a graph's outputs must be, and how that is known.
-#ifndef SINTER_TESTS_BENCH_GRAPH_CHECK_H_
-#define SINTER_TESTS_BENCH_GRAPH_CHECK_H_
+#pragma once
 
 #include "src/reference/compare.h"
 #include "tests/bench/graph_cases.h"
@@ -42,5 +41,3 @@ class GraphExpected {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_GRAPH_CHECK_H_

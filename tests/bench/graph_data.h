@@ -1,6 +1,5 @@
 // GraphData: a graph's inputs and outputs on the device, as often as the cold protocol needs.
-#ifndef SINTER_TESTS_BENCH_GRAPH_DATA_H_
-#define SINTER_TESTS_BENCH_GRAPH_DATA_H_
+#pragma once
 
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
@@ -54,5 +53,3 @@ class GraphData {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_GRAPH_DATA_H_

@@ -1,7 +1,6 @@
 // GraphSchedules: one graph in one kernel, schedule after schedule, so that the stitch family's
 // predictions can be compared with the chip.
-#ifndef SINTER_TESTS_BENCH_GRAPH_SCHEDULES_H_
-#define SINTER_TESTS_BENCH_GRAPH_SCHEDULES_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "tests/bench/graph_cases.h"
@@ -24,5 +23,3 @@ absl::StatusOr<std::vector<SweepRow>> MeasureSchedules(const Ports& ports, const
                                                        gpu_testing::Watchdog* watchdog);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_GRAPH_SCHEDULES_H_

@@ -1,7 +1,6 @@
 // What the host spends on a launch compared with the driver's own call: the same kernels with the
 // same arguments by a bare cuLaunchKernelEx.
-#ifndef SINTER_TESTS_BENCH_HOST_LAUNCH_H_
-#define SINTER_TESTS_BENCH_HOST_LAUNCH_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -44,5 +43,3 @@ absl::StatusOr<HostTimes> MeasureHost(
 double HostAimUs(size_t kernels);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_HOST_LAUNCH_H_

@@ -1,6 +1,5 @@
 // What a results file says about where and from what it came.
-#ifndef SINTER_TESTS_BENCH_MACHINE_H_
-#define SINTER_TESTS_BENCH_MACHINE_H_
+#pragma once
 
 #include <string>
 
@@ -18,5 +17,3 @@ struct Machine {
 Machine DescribeMachine(const Config& config, int ordinal);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_MACHINE_H_

@@ -1,6 +1,5 @@
 // Markdown: a results file as the table of the README, and the figures that goals are stated in.
-#ifndef SINTER_TESTS_BENCH_MARKDOWN_H_
-#define SINTER_TESTS_BENCH_MARKDOWN_H_
+#pragma once
 
 #include "tests/bench/results.h"
 
@@ -18,5 +17,3 @@ std::string MarkdownTables(const Results& results, const Peers& peers);
 std::string Summary(const Results& results, const Peers& peers);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_MARKDOWN_H_

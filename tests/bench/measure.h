@@ -1,6 +1,5 @@
 // Measuring one case: both plans of the engine and cuBLASLt's serving form, checked and timed.
-#ifndef SINTER_TESTS_BENCH_MEASURE_H_
-#define SINTER_TESTS_BENCH_MEASURE_H_
+#pragma once
 
 #include "tests/bench/cublaslt_ffn.h"
 #include "tests/bench/energy.h"
@@ -28,5 +27,3 @@ Row MeasureCase(const Ports& ports, const Case& c, const PreparedCase& prepared,
                 gpu_testing::Watchdog* watchdog);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_MEASURE_H_

@@ -1,7 +1,6 @@
 // Measuring one graph of memory-intensive ops: what the engine chose and the unfused plan, checked
 // and timed cold.
-#ifndef SINTER_TESTS_BENCH_MEASURE_GRAPH_H_
-#define SINTER_TESTS_BENCH_MEASURE_GRAPH_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "tests/bench/graph_cases.h"
@@ -40,5 +39,3 @@ GraphRow MeasureGraph(Measurer* measurer, const DeviceModel& model, const GraphC
                       gpu_testing::Watchdog* watchdog);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_MEASURE_GRAPH_H_

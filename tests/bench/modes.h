@@ -1,7 +1,6 @@
 // The modes that measure, each in its own file. A mode prints as it goes, keeps the results file up
 // to date, and returns the exit status: 0, or 1 when something was wrong.
-#ifndef SINTER_TESTS_BENCH_MODES_H_
-#define SINTER_TESTS_BENCH_MODES_H_
+#pragma once
 
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/session.h"
@@ -39,5 +38,3 @@ int RunProfile(Session* session);
 std::string Figure(const std::optional<double>& value);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_MODES_H_

@@ -1,6 +1,5 @@
 // Options: the command line of sinter_bench.
-#ifndef SINTER_TESTS_BENCH_OPTIONS_H_
-#define SINTER_TESTS_BENCH_OPTIONS_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -56,5 +55,3 @@ void AddOptions(CLI::App& app, Options& options);
 absl::StatusOr<Mode> ModeOf(Options* options);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_OPTIONS_H_

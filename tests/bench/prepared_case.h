@@ -1,6 +1,5 @@
 // PreparedCase: the plans that the engine makes for a case.
-#ifndef SINTER_TESTS_BENCH_PREPARED_CASE_H_
-#define SINTER_TESTS_BENCH_PREPARED_CASE_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "tests/bench/cases.h"
@@ -31,5 +30,3 @@ Row RowOf(const Case& c, const PreparedCase& prepared, const DeviceModel& model)
 std::string SchedulesOf(const Plan& plan);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_PREPARED_CASE_H_

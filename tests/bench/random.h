@@ -1,6 +1,5 @@
 // Random: random numbers in a range.
-#ifndef SINTER_TESTS_BENCH_RANDOM_H_
-#define SINTER_TESTS_BENCH_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ class Random : public SplitMix64 {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_RANDOM_H_

@@ -1,6 +1,5 @@
 // Random problems: the list that "never slower" is measured on.
-#ifndef SINTER_TESTS_BENCH_RANDOM_PROBLEMS_H_
-#define SINTER_TESTS_BENCH_RANDOM_PROBLEMS_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -15,5 +14,3 @@ constexpr int kNeverSlowerCount = 60;
 std::string RandomProblemList(uint64_t seed, int count);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_RANDOM_PROBLEMS_H_

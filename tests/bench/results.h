@@ -1,6 +1,5 @@
 // Results: the rows of a run and the JSON file they are kept in.
-#ifndef SINTER_TESTS_BENCH_RESULTS_H_
-#define SINTER_TESTS_BENCH_RESULTS_H_
+#pragma once
 
 #include "src/base/fields.h"
 #include "tests/bench/machine.h"
@@ -135,5 +134,3 @@ absl::StatusOr<Results> ReadResults(const std::string& file);
 std::string DefaultFileName(const Results& results);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_RESULTS_H_

@@ -1,6 +1,5 @@
 // The reference of a chain whose kernels round wherever they may.
-#ifndef SINTER_TESTS_BENCH_ROUNDED_REFERENCE_H_
-#define SINTER_TESTS_BENCH_ROUNDED_REFERENCE_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "src/reference/compare.h"
@@ -19,5 +18,3 @@ Bounds BoundsWithRoundings(const Bounds& bounds, absl::Span<const double> rounde
                            absl::Span<const double> exact, DType dtype);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_ROUNDED_REFERENCE_H_

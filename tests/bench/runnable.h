@@ -1,7 +1,6 @@
 // Runnable: anything that computes a chain on the device, bound to every set of a ChainData; and
 // what is measured on it.
-#ifndef SINTER_TESTS_BENCH_RUNNABLE_H_
-#define SINTER_TESTS_BENCH_RUNNABLE_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
@@ -49,5 +48,3 @@ absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable, int 
 absl::StatusOr<std::string> RunOnce(Measurer* measurer, const Runnable& runnable, ChainData* data);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_RUNNABLE_H_

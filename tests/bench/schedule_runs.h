@@ -1,7 +1,6 @@
 // ScheduleRuns: schedules of one case's kernel, built on several threads while those before them
 // are checked and timed.
-#ifndef SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_
-#define SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "src/product/search/search.h"
@@ -63,5 +62,3 @@ class ScheduleRuns {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_

@@ -1,6 +1,5 @@
 // Search quality: what schedules that were measured say about the search's order.
-#ifndef SINTER_TESTS_BENCH_SEARCH_QUALITY_H_
-#define SINTER_TESTS_BENCH_SEARCH_QUALITY_H_
+#pragma once
 
 #include "tests/bench/results.h"
 
@@ -24,5 +23,3 @@ std::string RankText(const SearchRow& row, const std::optional<double>& sample_b
 std::string SearchTimesText(const std::vector<SearchRow>& rows);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_SEARCH_QUALITY_H_

@@ -1,6 +1,5 @@
 // Session: what every mode that measures shares: the engine on a GPU, the cases, the results file.
-#ifndef SINTER_TESTS_BENCH_SESSION_H_
-#define SINTER_TESTS_BENCH_SESSION_H_
+#pragma once
 
 #include "absl/functional/function_ref.h"
 #include "tests/bench/markdown.h"
@@ -70,5 +69,3 @@ class Session {
 };
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_SESSION_H_

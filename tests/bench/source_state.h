@@ -1,6 +1,5 @@
 // What a results file says of the version that it was made of.
-#ifndef SINTER_TESTS_BENCH_SOURCE_STATE_H_
-#define SINTER_TESTS_BENCH_SOURCE_STATE_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ SourceState DescribeSource();
 SourceState SourceOfBuild();
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_SOURCE_STATE_H_

@@ -1,6 +1,5 @@
 // Statistics that the modes report.
-#ifndef SINTER_TESTS_BENCH_STATISTICS_H_
-#define SINTER_TESTS_BENCH_STATISTICS_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -27,5 +26,3 @@ std::vector<size_t> Stratified(const std::vector<double>& times, size_t count, S
 std::vector<size_t> Shuffled(size_t count, uint64_t seed);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_STATISTICS_H_

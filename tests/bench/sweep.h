@@ -1,7 +1,6 @@
 // Sweep: the top of the search's rankings, each schedule compiled and timed, so that the cost model
 // can be compared with the chip.
-#ifndef SINTER_TESTS_BENCH_SWEEP_H_
-#define SINTER_TESTS_BENCH_SWEEP_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "src/product/schedule.h"
@@ -33,5 +32,3 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
 std::string CorrelationText(const std::vector<SweepRow>& rows);
 
 }  // namespace sinter::bench
-
-#endif  // SINTER_TESTS_BENCH_SWEEP_H_

@@ -1,6 +1,5 @@
 // Helpers of the ABI's tests: calls that keep their error, owning pointers, a scratch folder.
-#ifndef SINTER_TESTS_CAPI_ABI_H_
-#define SINTER_TESTS_CAPI_ABI_H_
+#pragma once
 
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
@@ -201,5 +200,3 @@ inline Digest DigestOfText(const std::string& line) {
 }
 
 }  // namespace sinter_test
-
-#endif  // SINTER_TESTS_CAPI_ABI_H_

@@ -1,6 +1,5 @@
 // Kernels that a test compiles, by their specs.
-#ifndef SINTER_TESTS_COMPILE_COMPILE_JOBS_H_
-#define SINTER_TESTS_COMPILE_COMPILE_JOBS_H_
+#pragma once
 
 #include "src/plan/kernel_code.h"
 #include "tests/compile/kernel_sweep.h"
@@ -31,5 +30,3 @@ inline void ExpectCompile(const std::vector<CompileJob>& jobs, const DeviceModel
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_COMPILE_COMPILE_JOBS_H_

@@ -1,6 +1,5 @@
 // On how many threads the tests of this folder compile.
-#ifndef SINTER_TESTS_COMPILE_COMPILE_THREADS_H_
-#define SINTER_TESTS_COMPILE_COMPILE_THREADS_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -13,5 +12,3 @@ inline int CompileThreads() {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_COMPILE_COMPILE_THREADS_H_

@@ -1,7 +1,6 @@
 // Which kernels the compile tests compile: the best schedules of the problem lists and a random
 // sweep of the shipping space.
-#ifndef SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
-#define SINTER_TESTS_COMPILE_KERNEL_JOBS_H_
+#pragma once
 
 #include "src/base/device_model.h"
 #include "src/plan/kernel_code.h"
@@ -90,5 +89,3 @@ std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, in
 std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int count);
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_COMPILE_KERNEL_JOBS_H_

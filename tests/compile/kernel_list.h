@@ -1,6 +1,5 @@
 // KernelList: the kernels of a program that are known to compile, as a committed file.
-#ifndef SINTER_TESTS_COMPILE_KERNEL_LIST_H_
-#define SINTER_TESTS_COMPILE_KERNEL_LIST_H_
+#pragma once
 
 #include "src/base/compile_request.h"
 #include "tests/support/common.h"
@@ -41,5 +40,3 @@ class KernelList {
 };
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_COMPILE_KERNEL_LIST_H_

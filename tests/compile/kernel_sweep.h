@@ -1,6 +1,5 @@
 // Compiles those kernels of a test that are not known to compile.
-#ifndef SINTER_TESTS_COMPILE_KERNEL_SWEEP_H_
-#define SINTER_TESTS_COMPILE_KERNEL_SWEEP_H_
+#pragma once
 
 #include "src/base/compile_request.h"
 #include "src/base/ports.h"
@@ -40,5 +39,3 @@ std::unique_ptr<Compiler> MakePretender(std::vector<CompileRequest>* requests);
 std::unique_ptr<Compiler> MakeSweptCompiler();
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_COMPILE_KERNEL_SWEEP_H_

@@ -1,6 +1,5 @@
 // The fake's functions, one per row of the driver table. Each runs under the fake's lock.
-#ifndef SINTER_TESTS_FAKES_FAKE_CALLS_H_
-#define SINTER_TESTS_FAKES_FAKE_CALLS_H_
+#pragma once
 
 #include "tests/fakes/fake_driver.h"
 
@@ -28,5 +27,3 @@ Handle HandleOf(uintptr_t id) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FAKES_FAKE_CALLS_H_

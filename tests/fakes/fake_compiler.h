@@ -1,6 +1,5 @@
 // A compiler that makes images without code, of a size that depends on the source.
-#ifndef SINTER_TESTS_FAKES_FAKE_COMPILER_H_
-#define SINTER_TESTS_FAKES_FAKE_COMPILER_H_
+#pragma once
 
 #include "src/base/ports.h"
 #include "tests/fakes/fake_cubin.h"
@@ -26,5 +25,3 @@ class FakeCompiler : public Compiler {
 };
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FAKES_FAKE_COMPILER_H_

@@ -1,7 +1,6 @@
 // FakeDriver: a CUDA driver without a GPU. An in-process table that keeps contexts, capture modes,
 // graphs and user objects as the real one does, records what it is asked, and can fail any call.
-#ifndef SINTER_TESTS_FAKES_FAKE_DRIVER_H_
-#define SINTER_TESTS_FAKES_FAKE_DRIVER_H_
+#pragma once
 
 #include "runtime/driver/driver.h"
 #include "tests/support/common.h"
@@ -190,5 +189,3 @@ class FakeDriver {
 };
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FAKES_FAKE_DRIVER_H_

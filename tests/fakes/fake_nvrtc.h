@@ -1,6 +1,5 @@
 // FakeNvrtc: a compiler library that answers from its source text.
-#ifndef SINTER_TESTS_FAKES_FAKE_NVRTC_H_
-#define SINTER_TESTS_FAKES_FAKE_NVRTC_H_
+#pragma once
 
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "tests/support/common.h"
@@ -19,5 +18,3 @@ std::shared_ptr<const NvrtcLibrary> FakeNvrtc(const std::string& toolchain = "nv
 std::shared_ptr<const NvrtcLibrary> FakeNvrtcWithoutFlow();
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FAKES_FAKE_NVRTC_H_

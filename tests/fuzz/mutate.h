@@ -1,6 +1,5 @@
 // What the replays of fuzz targets over bytes share: seeded mutations, and one call of the target.
-#ifndef SINTER_TESTS_FUZZ_MUTATE_H_
-#define SINTER_TESTS_FUZZ_MUTATE_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -67,5 +66,3 @@ inline void WriteSeed(const std::string& path, const std::string& bytes) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FUZZ_MUTATE_H_

@@ -1,8 +1,7 @@
 // Which reader an input is for: the one that its first byte selects, or the one that the command
 // line names. `TARGET --reader=N` keeps a whole run on one of them, so that each can have its own
 // time. libFuzzer ignores arguments with two dashes. Include it in one source of a target.
-#ifndef SINTER_TESTS_FUZZ_READER_H_
-#define SINTER_TESTS_FUZZ_READER_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -27,5 +26,3 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   return 0;
 }
 #endif  // SINTER_LIBFUZZER
-
-#endif  // SINTER_TESTS_FUZZ_READER_H_

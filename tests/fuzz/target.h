@@ -3,13 +3,10 @@
 //   namespace sinter::cubin_fuzz {
 //   SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) { .. }
 //   }
-#ifndef SINTER_TESTS_FUZZ_TARGET_H_
-#define SINTER_TESTS_FUZZ_TARGET_H_
+#pragma once
 
 #ifdef SINTER_LIBFUZZER
 #define SINTER_FUZZ_TARGET extern "C" int LLVMFuzzerTestOneInput
 #else
 #define SINTER_FUZZ_TARGET int Target
 #endif
-
-#endif  // SINTER_TESTS_FUZZ_TARGET_H_

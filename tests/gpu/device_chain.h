@@ -1,7 +1,6 @@
 // DeviceChain: the tensors of one chain of products, or of grouped ones, on the device, poisoned
 // before every run, checked after it.
-#ifndef SINTER_TESTS_GPU_DEVICE_CHAIN_H_
-#define SINTER_TESTS_GPU_DEVICE_CHAIN_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
@@ -79,5 +78,3 @@ class DeviceChain {
 };
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_DEVICE_CHAIN_H_

@@ -1,7 +1,6 @@
 // The float64 reference of a sequence of products, an FFN among them, fast enough for whole
 // problems of tens of GFLOP. Checked against src/reference, the oracle, by ffn_reference_test.
-#ifndef SINTER_TESTS_GPU_FFN_REFERENCE_H_
-#define SINTER_TESTS_GPU_FFN_REFERENCE_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "src/product/sequence.h"
@@ -28,5 +27,3 @@ std::vector<int64_t> AllRows(int64_t m);
 std::vector<int64_t> SampledRows(int64_t m, int64_t count, uint64_t seed);
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_FFN_REFERENCE_H_

@@ -1,6 +1,5 @@
 // What GPU tests share: an engine on GPU 0, parallel preparing, and how often to repeat.
-#ifndef SINTER_TESTS_GPU_GPU_FIXTURE_H_
-#define SINTER_TESTS_GPU_GPU_FIXTURE_H_
+#pragma once
 
 #include "src/chain/composites.h"
 #include "tests/gpu/device_chain.h"
@@ -50,5 +49,3 @@ class GpuTest : public ::testing::Test {
 };
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_GPU_FIXTURE_H_

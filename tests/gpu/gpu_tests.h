@@ -1,6 +1,5 @@
 // What GPU tests include: the fixture, plans built on the device, the reference.
-#ifndef SINTER_TESTS_GPU_GPU_TESTS_H_
-#define SINTER_TESTS_GPU_GPU_TESTS_H_
+#pragma once
 
 #include "src/engine/bound_plan.h"
 #include "src/fusion/fusion.h"
@@ -11,5 +10,3 @@
 #include "tests/support/chains.h"
 #include "tests/support/on_threads.h"
 #include "tests/support/sequences.h"
-
-#endif  // SINTER_TESTS_GPU_GPU_TESTS_H_

@@ -1,6 +1,5 @@
 // LateKernel: a predecessor that lets its dependents start at once and writes its result late.
-#ifndef SINTER_TESTS_GPU_LATE_KERNEL_H_
-#define SINTER_TESTS_GPU_LATE_KERNEL_H_
+#pragma once
 
 #include "src/base/ports.h"
 #include "tests/support/common.h"
@@ -27,5 +26,3 @@ class LateKernel {
 };
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_LATE_KERNEL_H_

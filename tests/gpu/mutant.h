@@ -1,6 +1,5 @@
 // Mutant: runs kernels of a mutated device library and says whether anything showed.
-#ifndef SINTER_TESTS_GPU_MUTANT_H_
-#define SINTER_TESTS_GPU_MUTANT_H_
+#pragma once
 
 #include "src/engine/engine.h"
 #include "tests/gpu/mutations.h"
@@ -22,5 +21,3 @@ struct Outcome {
 Outcome RunMutant(const Ports& ports, const Mutation& mutation, Watchdog* watchdog);
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_MUTANT_H_

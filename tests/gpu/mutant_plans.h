@@ -1,6 +1,5 @@
 // What a mutation is tried on: a small chain, and schedules on which it shows.
-#ifndef SINTER_TESTS_GPU_MUTANT_PLANS_H_
-#define SINTER_TESTS_GPU_MUTANT_PLANS_H_
+#pragma once
 
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
@@ -19,5 +18,3 @@ absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceMo
                                               const Mutation& mutation);
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_MUTANT_PLANS_H_

@@ -1,6 +1,5 @@
 // Plans built by hand from schedules, past the engine: for sweeps, test builds and mutants.
-#ifndef SINTER_TESTS_GPU_PLAN_BUILD_H_
-#define SINTER_TESTS_GPU_PLAN_BUILD_H_
+#pragma once
 
 #include "src/attention/attention.h"
 #include "src/engine/engine.h"
@@ -57,5 +56,3 @@ std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceMo
                               Dataflow dataflow, size_t count);
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_PLAN_BUILD_H_

@@ -1,6 +1,5 @@
 // StitchRuns: graphs of any ops on the device: bound, run into poisoned outputs, compared.
-#ifndef SINTER_TESTS_GPU_STITCH_RUNS_H_
-#define SINTER_TESTS_GPU_STITCH_RUNS_H_
+#pragma once
 
 #include "src/stitch/schedule.h"
 #include "tests/bench/graph_check.h"
@@ -67,5 +66,3 @@ absl::StatusOr<std::vector<StitchSchedule>> VariedSchedules(const Chain& chain, 
                                                             const DeviceModel& model, size_t count);
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_STITCH_RUNS_H_

@@ -1,6 +1,5 @@
 // Streams and captures of GPU tests, on the driver itself.
-#ifndef SINTER_TESTS_GPU_STREAM_FIXTURE_H_
-#define SINTER_TESTS_GPU_STREAM_FIXTURE_H_
+#pragma once
 
 #include "runtime/driver/driver.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -46,5 +45,3 @@ class StreamTest : public GpuTest {
 };
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_STREAM_FIXTURE_H_

@@ -1,7 +1,6 @@
 // SweepTest: chains of two products by schedules from all over a dataflow's space, with and without
 // pauses, for tests of what every kernel does at a product's end.
-#ifndef SINTER_TESTS_GPU_SWEEP_TEST_H_
-#define SINTER_TESTS_GPU_SWEEP_TEST_H_
+#pragma once
 
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -20,5 +19,3 @@ class SweepTest : public GpuTest {
 };
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_SWEEP_TEST_H_

@@ -1,7 +1,6 @@
 // Watchdog: ends the process when a wait for the GPU takes too long, so that a hung kernel costs
 // seconds.
-#ifndef SINTER_TESTS_GPU_WATCHDOG_H_
-#define SINTER_TESTS_GPU_WATCHDOG_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -35,5 +34,3 @@ class Watchdog {
 };
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_WATCHDOG_H_

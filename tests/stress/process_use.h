@@ -1,6 +1,5 @@
 // What the calling process takes of the machine, and the command line of the long churns.
-#ifndef SINTER_TESTS_STRESS_PROCESS_USE_H_
-#define SINTER_TESTS_STRESS_PROCESS_USE_H_
+#pragma once
 
 #include <dirent.h>
 #include <malloc.h>
@@ -43,5 +42,3 @@ inline int SecondsOf(int argc, char** argv, int otherwise) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_STRESS_PROCESS_USE_H_

@@ -1,6 +1,5 @@
 // Attention in the spellings of frameworks, of any extents.
-#ifndef SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_
-#define SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -50,5 +49,3 @@ std::vector<AttentionForm> AttentionForms();
 Chain MakeEncoderLayer(int64_t batch, int64_t rows, int64_t heads, int64_t head);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_

@@ -1,7 +1,6 @@
 // What tests that make chains include: the builder, composites, lines of problems, short
 // dimensions.
-#ifndef SINTER_TESTS_SUPPORT_CHAINS_H_
-#define SINTER_TESTS_SUPPORT_CHAINS_H_
+#pragma once
 
 #include "src/chain/builder.h"
 #include "src/chain/chain.h"
@@ -24,5 +23,3 @@ inline Chain Finished(ChainBuilder& b, const std::vector<ValueId>& outputs) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_CHAINS_H_

@@ -1,6 +1,5 @@
 // The chips that tests plan for.
-#ifndef SINTER_TESTS_SUPPORT_CHIPS_H_
-#define SINTER_TESTS_SUPPORT_CHIPS_H_
+#pragma once
 
 #include "src/base/device_model.h"
 
@@ -12,5 +11,3 @@ inline const DeviceModel& H200() {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_CHIPS_H_

@@ -1,6 +1,5 @@
 // What most files of tests include: the standard library, Abseil's strings and statuses, POSIX.
-#ifndef SINTER_TESTS_SUPPORT_COMMON_H_
-#define SINTER_TESTS_SUPPORT_COMMON_H_
+#pragma once
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -63,5 +62,3 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "src/base/status.h"
-
-#endif  // SINTER_TESTS_SUPPORT_COMMON_H_

@@ -1,6 +1,5 @@
 // Small graphs that ask for one composition of the stitch family each, of any extents.
-#ifndef SINTER_TESTS_SUPPORT_COMPOSED_GRAPHS_H_
-#define SINTER_TESTS_SUPPORT_COMPOSED_GRAPHS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -45,5 +44,3 @@ Chain IndependentRows(const std::vector<RowExtents>& rows, int64_t elements);
 Chain IndependentUpdates(const std::vector<int64_t>& sizes);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_COMPOSED_GRAPHS_H_

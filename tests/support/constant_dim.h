@@ -1,6 +1,5 @@
 // Dimensions, short: tests write many shapes.
-#ifndef SINTER_TESTS_SUPPORT_CONSTANT_DIM_H_
-#define SINTER_TESTS_SUPPORT_CONSTANT_DIM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -12,5 +11,3 @@ inline Dim C(int64_t v) { return Dim::Constant(v); }
 inline const Dim kM = Dim::M();
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_CONSTANT_DIM_H_

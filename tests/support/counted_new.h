@@ -1,7 +1,6 @@
 // Counts what a thread allocates: replaces global operator new. To be included by one file of a
 // test program.
-#ifndef SINTER_TESTS_SUPPORT_COUNTED_NEW_H_
-#define SINTER_TESTS_SUPPORT_COUNTED_NEW_H_
+#pragma once
 
 #include <cstdlib>
 #include <new>
@@ -31,5 +30,3 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-
-#endif  // SINTER_TESTS_SUPPORT_COUNTED_NEW_H_

@@ -1,6 +1,5 @@
 // Small files that mean much work: graphs whose values are reached in very many ways.
-#ifndef SINTER_TESTS_SUPPORT_DEEP_GRAPHS_H_
-#define SINTER_TESTS_SUPPORT_DEEP_GRAPHS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ const char* NameOf(DeepGraph kind);
 Chain MakeDeepGraph(DeepGraph kind, int ops, int width, uint64_t seed);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_DEEP_GRAPHS_H_

@@ -1,6 +1,5 @@
 // What an everyday run takes of much: a part, which the commit draws.
-#ifndef SINTER_TESTS_SUPPORT_DRAWN_H_
-#define SINTER_TESTS_SUPPORT_DRAWN_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -38,5 +37,3 @@ inline bool IsDrawn(size_t number, size_t parts) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_DRAWN_H_

@@ -1,6 +1,5 @@
 // Chains of one or two GEMMs followed by element-wise ops, for which kernels have programs.
-#ifndef SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
-#define SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -56,5 +55,3 @@ std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types,
 EpilogueChain RandomEpilogue(uint64_t seed);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_

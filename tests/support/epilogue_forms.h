@@ -1,6 +1,5 @@
 // Programs that the device library has forms of.
-#ifndef SINTER_TESTS_SUPPORT_EPILOGUE_FORMS_H_
-#define SINTER_TESTS_SUPPORT_EPILOGUE_FORMS_H_
+#pragma once
 
 #include "src/product/epilogue.h"
 #include "tests/support/chains.h"
@@ -105,5 +104,3 @@ inline EpilogueProgram ProgramOf(const FormSpec& form, DType result) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_EPILOGUE_FORMS_H_

@@ -1,7 +1,6 @@
 // Hand-overs that no search chose: what is correct must be so for every value that may be handed
 // over.
-#ifndef SINTER_TESTS_SUPPORT_FORCED_HANDS_H_
-#define SINTER_TESTS_SUPPORT_FORCED_HANDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ StitchSchedule WithForcedHands(const Chain& body, StitchSchedule schedule, uint6
                                size_t most, int64_t shared_bytes);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_FORCED_HANDS_H_

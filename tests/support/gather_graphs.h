@@ -1,6 +1,5 @@
 // Small graphs that take rows or elements by ids, one composition each. Extent 0 is M.
-#ifndef SINTER_TESTS_SUPPORT_GATHER_GRAPHS_H_
-#define SINTER_TESTS_SUPPORT_GATHER_GRAPHS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -42,5 +41,3 @@ struct GatherGraph {
 std::vector<GatherGraph> GatherGraphs();
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_GATHER_GRAPHS_H_

@@ -1,6 +1,5 @@
 // Golden files: texts that are committed and compared byte for byte.
-#ifndef SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_
-#define SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ void ExpectGoldenFile(const std::string& path, const std::string& text);
 void ExpectGoldenDigest(const std::string& path, const std::string& name, const std::string& text);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_GOLDEN_FILE_H_

@@ -1,6 +1,5 @@
 // Chains of a grouped product with an element-wise end that its kernel computes too.
-#ifndef SINTER_TESTS_SUPPORT_GROUPED_ENDS_H_
-#define SINTER_TESTS_SUPPORT_GROUPED_ENDS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -86,5 +85,3 @@ inline const std::vector<GroupedEndCase>& GroupedEndCases() {
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_GROUPED_ENDS_H_

@@ -1,7 +1,6 @@
 // Which headers of a library a source reaches by #include, and the digests of those: what the build
 // embeds, computed a second time, and of libraries that were changed.
-#ifndef SINTER_TESTS_SUPPORT_HEADER_DIGESTS_H_
-#define SINTER_TESTS_SUPPORT_HEADER_DIGESTS_H_
+#pragma once
 
 #include "src/base/digest.h"
 #include "src/plan/kernel_code.h"
@@ -24,5 +23,3 @@ HeaderMap ReachedHeaders(absl::string_view source, const HeaderMap& all);
 HeaderDigest DigestOfReached(const HeaderMap& all);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_HEADER_DIGESTS_H_

@@ -1,6 +1,5 @@
 // The headers of a folder as a request to the compiler carries them.
-#ifndef SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_
-#define SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -12,5 +11,3 @@ namespace sinter {
 std::vector<std::pair<std::string, std::string>> ReadHeaderFolder(const std::string& folder);
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_HEADER_FOLDER_H_

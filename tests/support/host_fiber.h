@@ -1,7 +1,6 @@
 // HostFiber: a function that leaves and later goes on where it left, on a stack of its own; the
 // threads of a GPU in tests that run device code on the host.
-#ifndef SINTER_TESTS_SUPPORT_HOST_FIBER_H_
-#define SINTER_TESTS_SUPPORT_HOST_FIBER_H_
+#pragma once
 
 #include <setjmp.h>
 #include <ucontext.h>
@@ -113,5 +112,3 @@ class HostFiber {
 };
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_HOST_FIBER_H_

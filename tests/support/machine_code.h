@@ -1,6 +1,5 @@
 // What of a cubin the GPU runs.
-#ifndef SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
-#define SINTER_TESTS_SUPPORT_MACHINE_CODE_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -12,5 +11,3 @@ namespace sinter {
 std::string MachineCode(absl::string_view cubin);
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_MACHINE_CODE_H_

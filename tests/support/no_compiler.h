@@ -1,7 +1,6 @@
 // What a test does that finds no run-time compiler: it fails, or is skipped with
 // SINTER_TEST_NO_NVRTC=1.
-#ifndef SINTER_TESTS_SUPPORT_NO_COMPILER_H_
-#define SINTER_TESTS_SUPPORT_NO_COMPILER_H_
+#pragma once
 
 #include <string_view>
 
@@ -35,5 +34,3 @@ int EndWithoutCompiler(const Text& reason) {
     ASSERT_TRUE(::sinter::ToldNoCompiler()) << ::sinter::kCompilerWanted << ": " << (reason); \
     GTEST_SKIP() << (reason);                                                                 \
   } while (false)
-
-#endif  // SINTER_TESTS_SUPPORT_NO_COMPILER_H_

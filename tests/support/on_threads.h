@@ -1,6 +1,5 @@
 // Threads of a test that start together and are all joined.
-#ifndef SINTER_TESTS_SUPPORT_ON_THREADS_H_
-#define SINTER_TESTS_SUPPORT_ON_THREADS_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -14,5 +13,3 @@ inline void OnThreads(size_t count, const std::function<void(int)>& run) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_ON_THREADS_H_

@@ -1,7 +1,6 @@
 // The ops of a chain's text: what a call's name and its arguments add to a chain. `read_chain.h`
 // lists the calls.
-#ifndef SINTER_TESTS_SUPPORT_OP_CALLS_H_
-#define SINTER_TESTS_SUPPORT_OP_CALLS_H_
+#pragma once
 
 #include "tests/support/chains.h"
 
@@ -54,5 +53,3 @@ absl::StatusOr<ValueId> AddCall(ChainBuilder& builder, const std::string& name,
                                 const Arguments& arguments, ValueId* second);
 
 }  // namespace sinter::chain_text
-
-#endif  // SINTER_TESTS_SUPPORT_OP_CALLS_H_

@@ -1,6 +1,5 @@
 // The functions of src/chain/ops.def in a floating type, as the reference has them in float64.
-#ifndef SINTER_TESTS_SUPPORT_OP_FUNCTIONS_H_
-#define SINTER_TESTS_SUPPORT_OP_FUNCTIONS_H_
+#pragma once
 
 #include <cmath>
 
@@ -33,5 +32,3 @@ Float Apply(BinaryKind kind, Float x, Float y) {
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_OP_FUNCTIONS_H_

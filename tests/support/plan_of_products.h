@@ -1,6 +1,5 @@
 // MakePlan: a plan of given schedules.
-#ifndef SINTER_TESTS_SUPPORT_PLAN_OF_PRODUCTS_H_
-#define SINTER_TESTS_SUPPORT_PLAN_OF_PRODUCTS_H_
+#pragma once
 
 #include <vector>
 
@@ -19,5 +18,3 @@ inline Plan MakePlan(const Chain& chain, const MatchedSequence& matched,
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_PLAN_OF_PRODUCTS_H_

@@ -1,6 +1,5 @@
 // ProductIn: the body of a test's kernel of products, to be changed.
-#ifndef SINTER_TESTS_SUPPORT_PRODUCT_IN_H_
-#define SINTER_TESTS_SUPPORT_PRODUCT_IN_H_
+#pragma once
 
 #include <memory>
 
@@ -23,5 +22,3 @@ inline ProductBody& ProductIn(KernelSpec* spec) {
 namespace sinter {
 using testing::ProductIn;
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_PRODUCT_IN_H_

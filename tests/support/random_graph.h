@@ -1,6 +1,5 @@
 // Random graphs of every op and type: what planning, code generation and kernels are tested on.
-#ifndef SINTER_TESTS_SUPPORT_RANDOM_GRAPH_H_
-#define SINTER_TESTS_SUPPORT_RANDOM_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ Chain MakeRandomWideGraph(uint64_t seed);
 int64_t RowsOfRandomGraph(uint64_t seed);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_RANDOM_GRAPH_H_

@@ -1,6 +1,5 @@
 // Random graphs of memory-intensive ops: what the stitch family is tested and measured on.
-#ifndef SINTER_TESTS_SUPPORT_RANDOM_STITCH_GRAPH_H_
-#define SINTER_TESTS_SUPPORT_RANDOM_STITCH_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ struct RandomStitchOptions {
 Chain MakeRandomStitchGraph(uint64_t seed, const RandomStitchOptions& options = {});
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_RANDOM_STITCH_GRAPH_H_

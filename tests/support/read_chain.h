@@ -28,8 +28,7 @@
 //   gated_ffn, grouped_gated_ffn of their operands slice(x, starts=[0,4], limits=[M,8],
 //   steps=[1,2]), scalar(number, dtype), value(number of a value)
 // `$0`, `$1` stand for further arguments.
-#ifndef SINTER_TESTS_SUPPORT_READ_CHAIN_H_
-#define SINTER_TESTS_SUPPORT_READ_CHAIN_H_
+#pragma once
 
 #include "absl/strings/substitute.h"
 #include "tests/support/chains.h"
@@ -84,5 +83,3 @@ Chain ReadChain(absl::string_view text, const Pieces&... pieces) {
 inline std::string ExtentText(int64_t extent) { return extent == 0 ? "M" : absl::StrCat(extent); }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_READ_CHAIN_H_

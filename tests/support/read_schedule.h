@@ -8,8 +8,7 @@
 //   unswapped        swapped is false
 //   cut6             what "ranges6" and "slab6" set, in a dataflow that has no cut
 //   dataflow9, share3   values that no schedule has
-#ifndef SINTER_TESTS_SUPPORT_READ_SCHEDULE_H_
-#define SINTER_TESTS_SUPPORT_READ_SCHEDULE_H_
+#pragma once
 
 #include "src/product/schedule.h"
 #include "tests/support/common.h"
@@ -22,5 +21,3 @@ Schedule With(Schedule schedule, absl::string_view words);
 inline Schedule ReadSchedule(absl::string_view text) { return With({}, text); }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_READ_SCHEDULE_H_

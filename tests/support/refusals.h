@@ -4,8 +4,7 @@
 //   [section]
 //   an input, from the first column on
 //     its message, indented
-#ifndef SINTER_TESTS_SUPPORT_REFUSALS_H_
-#define SINTER_TESTS_SUPPORT_REFUSALS_H_
+#pragma once
 
 #include "tests/support/test.h"
 
@@ -36,5 +35,3 @@ inline std::vector<RefusedInput> RefusalsOf(const std::string& path, const std::
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_REFUSALS_H_

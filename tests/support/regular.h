@@ -1,7 +1,6 @@
 // Regular expressions of POSIX (extended, with glibc's \b, \s and \w). <regex> costs a program five
 // seconds of compilation.
-#ifndef SINTER_TESTS_SUPPORT_REGULAR_H_
-#define SINTER_TESTS_SUPPORT_REGULAR_H_
+#pragma once
 
 #include <regex.h>
 
@@ -47,5 +46,3 @@ inline int OpInMessage(const std::string& message) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_REGULAR_H_

@@ -1,6 +1,5 @@
 // Rough chains: as frameworks write them, with views, casts and layouts that kernels do not need.
-#ifndef SINTER_TESTS_SUPPORT_ROUGH_CHAIN_H_
-#define SINTER_TESTS_SUPPORT_ROUGH_CHAIN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ namespace sinter::testing {
 Chain MakeRoughChain(uint64_t seed);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_ROUGH_CHAIN_H_

@@ -1,7 +1,6 @@
 // Small graphs with steps of rows (top_k, scan) and random numbers, one composition each. Extent 0
 // is M.
-#ifndef SINTER_TESTS_SUPPORT_ROW_STEP_GRAPHS_H_
-#define SINTER_TESTS_SUPPORT_ROW_STEP_GRAPHS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -56,5 +55,3 @@ struct RowStepGraph {
 std::vector<RowStepGraph> RowStepGraphs();
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_ROW_STEP_GRAPHS_H_

@@ -1,6 +1,5 @@
 // Small graphs that write rows by ids, one composition each. Extent 0 is M.
-#ifndef SINTER_TESTS_SUPPORT_SCATTER_GRAPHS_H_
-#define SINTER_TESTS_SUPPORT_SCATTER_GRAPHS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/common.h"
@@ -28,5 +27,3 @@ struct ScatterGraph {
 std::vector<ScatterGraph> ScatterGraphs();
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_SCATTER_GRAPHS_H_

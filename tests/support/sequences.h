@@ -1,6 +1,5 @@
 // Sequences of one or two products, made and changed field by field.
-#ifndef SINTER_TESTS_SUPPORT_SEQUENCES_H_
-#define SINTER_TESTS_SUPPORT_SEQUENCES_H_
+#pragma once
 
 #include "src/product/sequence.h"
 #include "tests/support/epilogue_forms.h"
@@ -197,5 +196,3 @@ inline Residual ResidualOf(const ProductSequence& s) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_SEQUENCES_H_

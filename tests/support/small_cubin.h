@@ -1,6 +1,5 @@
 // The smallest ELF that has what a cubin has: code, names, a section without bytes, one segment.
-#ifndef SINTER_TESTS_SUPPORT_SMALL_CUBIN_H_
-#define SINTER_TESTS_SUPPORT_SMALL_CUBIN_H_
+#pragma once
 
 #include <elf.h>
 
@@ -51,5 +50,3 @@ inline std::string SmallCubin(const std::string& code) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_SMALL_CUBIN_H_

@@ -1,6 +1,5 @@
 // Chains that are split over ranks.
-#ifndef SINTER_TESTS_SUPPORT_SPLIT_CHAIN_H_
-#define SINTER_TESTS_SUPPORT_SPLIT_CHAIN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ namespace sinter::testing {
 Chain MakeSplitChain(uint64_t seed);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_SPLIT_CHAIN_H_

@@ -1,7 +1,6 @@
 // Stitched kernels as bytes: of tests that write kernels in one program and run them in another,
 // and of those that damage them.
-#ifndef SINTER_TESTS_SUPPORT_STITCH_BYTES_H_
-#define SINTER_TESTS_SUPPORT_STITCH_BYTES_H_
+#pragma once
 
 #include "src/base/codec.h"
 #include "src/base/launch_recipe.h"
@@ -66,5 +65,3 @@ inline absl::StatusOr<StitchSpec> ReadStitch(ByteReader& r) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_STITCH_BYTES_H_

@@ -1,7 +1,6 @@
 // StitchGraphMaker: draws graphs of memory-intensive ops, one step after another. What
 // random_stitch_graph.h says of its graphs holds for the values of every step.
-#ifndef SINTER_TESTS_SUPPORT_STITCH_GRAPH_MAKER_H_
-#define SINTER_TESTS_SUPPORT_STITCH_GRAPH_MAKER_H_
+#pragma once
 
 #include "src/chain/builder.h"
 #include "tests/bench/random.h"
@@ -668,5 +667,3 @@ class StitchGraphMaker {
 };
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_STITCH_GRAPH_MAKER_H_

@@ -1,6 +1,5 @@
 // Schedules of stitched kernels, as plans print them.
-#ifndef SINTER_TESTS_SUPPORT_STITCH_SCHEDULES_H_
-#define SINTER_TESTS_SUPPORT_STITCH_SCHEDULES_H_
+#pragma once
 
 #include "src/stitch/schedule.h"
 #include "tests/support/test.h"
@@ -42,5 +41,3 @@ inline StitchSchedule ScheduleOf(int owner, const std::string& text) {
 
 }  // namespace testing
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_STITCH_SCHEDULES_H_

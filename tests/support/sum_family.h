@@ -1,7 +1,6 @@
 // A family that no file of the library knows, for tests of what asks a kernel's family: sums over
 // GPUs, by one kernel, or by two that leave parts of the sums between them.
-#ifndef SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
-#define SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
+#pragma once
 
 #include "src/plan/own_family.h"
 #include "tests/support/common.h"
@@ -123,5 +122,3 @@ inline const KernelFamily& SumFamily() {
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_SUM_FAMILY_H_

@@ -1,6 +1,5 @@
 // What every test includes: common.h, GoogleTest with the matchers in use, and statuses in tests.
-#ifndef SINTER_TESTS_SUPPORT_TEST_H_
-#define SINTER_TESTS_SUPPORT_TEST_H_
+#pragma once
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -58,5 +57,3 @@ T Got(absl::StatusOr<T> result, const absl::AlphaNum& of = "") {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_SUPPORT_TEST_H_

@@ -1,6 +1,5 @@
 // Small graphs that read windows of pixels: depthwise convolutions, pooling. Extent 0 is M.
-#ifndef SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
-#define SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "src/chain/choices.h"
@@ -42,5 +41,3 @@ struct WindowGraph {
 std::vector<WindowGraph> WindowGraphs();
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_

@@ -1,6 +1,5 @@
 // FlashFuser's own search, as published: its space and its report.
-#ifndef SINTER_TESTS_BENCH_PAPER_PAPER_H_
-#define SINTER_TESTS_BENCH_PAPER_PAPER_H_
+#pragma once
 
 #include "src/base/device_model.h"
 #include "src/plan/product_family.h"
@@ -195,5 +194,3 @@ absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const D
 std::string PaperReportText(const PaperReport& report);
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_BENCH_PAPER_PAPER_H_

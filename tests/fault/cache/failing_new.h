@@ -1,7 +1,6 @@
 // operator new that fails on order, for the whole process, LevelDB included; and a count of memory
 // that it does not see. Include it in one source of a test.
-#ifndef SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_
-#define SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_
+#pragma once
 
 #include <dirent.h>
 
@@ -87,5 +86,3 @@ void operator delete[](void* memory) noexcept { Free(memory); }
 void operator delete[](void* memory, size_t) noexcept { Free(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { Free(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { Free(memory); }
-
-#endif  // SINTER_TESTS_FAULT_CACHE_FAILING_NEW_H_

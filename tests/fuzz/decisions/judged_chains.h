@@ -1,6 +1,5 @@
 // The chains that decisions of this target are for: the first byte of an input says which.
-#ifndef SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
-#define SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
+#pragma once
 
 #include "src/normal/normal_form.h"
 #include "tests/support/chains.h"
@@ -63,5 +62,3 @@ constexpr JudgedChain kJudgedChains[] = {
 };
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_

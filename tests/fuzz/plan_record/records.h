@@ -1,7 +1,6 @@
 // What the target and its replay share: the engine's checks without a planner, a compiler and a
 // device.
-#ifndef SINTER_TESTS_FUZZ_PLAN_RECORD_RECORDS_H_
-#define SINTER_TESTS_FUZZ_PLAN_RECORD_RECORDS_H_
+#pragma once
 
 #include <utility>
 
@@ -28,5 +27,3 @@ inline const EngineCore& Core() {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_FUZZ_PLAN_RECORD_RECORDS_H_

@@ -1,6 +1,5 @@
 // Texts that golden tests of kernels compare.
-#ifndef SINTER_TESTS_GOLDEN_CODEGEN_KERNEL_TEXT_H_
-#define SINTER_TESTS_GOLDEN_CODEGEN_KERNEL_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ std::string RecipeText(const LaunchRecipe& recipe);
 void ExpectGoldenKernel(const std::string& stem, const KernelSpec& spec);
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_GOLDEN_CODEGEN_KERNEL_TEXT_H_

@@ -1,7 +1,6 @@
 // What the time of a store goes into: system calls that add what each takes to parts that processes
 // share.
-#ifndef SINTER_TESTS_STRESS_CACHE_TIMED_FILES_H_
-#define SINTER_TESTS_STRESS_CACHE_TIMED_FILES_H_
+#pragma once
 
 #include "cache/store/files.h"
 #include "tests/support/common.h"
@@ -74,5 +73,3 @@ class TimedFiles : public FileOps {
 };
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_STRESS_CACHE_TIMED_FILES_H_

@@ -1,6 +1,5 @@
 // AddressSet: the bytes of a buffer that an operand has, as digits: first + sum of index * stride.
-#ifndef SINTER_TESTS_SUPPORT_RECIPES_ADDRESS_SET_H_
-#define SINTER_TESTS_SUPPORT_RECIPES_ADDRESS_SET_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -42,5 +41,3 @@ class AddressSet {
 };
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_RECIPES_ADDRESS_SET_H_

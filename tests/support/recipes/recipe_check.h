@@ -1,6 +1,5 @@
 // Whether what a plan's launches bind is what its chain says, shown without the code that bound it.
-#ifndef SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
-#define SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_
+#pragma once
 
 #include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
@@ -46,5 +45,3 @@ std::vector<HeldBytes> HeldBy(const Chain& chain, const Plan& plan,
 std::string FindMisplacedInput(const NormalForm& form);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_RECIPES_RECIPE_CHECK_H_

@@ -1,7 +1,6 @@
 // Touches: what a kernel reads and writes in one launch, as its recipe and the literals of its
 // source say: buffers, offsets, extents, strides. Nothing here asks the chain.
-#ifndef SINTER_TESTS_SUPPORT_RECIPES_TOUCHES_H_
-#define SINTER_TESTS_SUPPORT_RECIPES_TOUCHES_H_
+#pragma once
 
 #include "src/base/launch_recipe.h"
 #include "src/plan/plan.h"
@@ -29,5 +28,3 @@ struct Pass {
 std::vector<Touch> TouchesOf(const KernelSpec& spec, const LaunchRecipe& recipe, const Pass& pass);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_RECIPES_TOUCHES_H_

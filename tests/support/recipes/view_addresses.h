@@ -1,7 +1,6 @@
 // ViewAddresses: where the elements of a chain's values lie, index by index through the ops that
 // only move them.
-#ifndef SINTER_TESTS_SUPPORT_RECIPES_VIEW_ADDRESSES_H_
-#define SINTER_TESTS_SUPPORT_RECIPES_VIEW_ADDRESSES_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "tests/support/recipes/address_set.h"
@@ -38,5 +37,3 @@ class ViewAddresses {
 };
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_SUPPORT_RECIPES_VIEW_ADDRESSES_H_

@@ -1,6 +1,5 @@
 // What the cache tests share: a folder that cleans up after itself, keys, and a small cubin.
-#ifndef SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
-#define SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_
+#pragma once
 
 #include "cache/record/record.h"
 #include "cache/store/local_store.h"
@@ -129,5 +128,3 @@ inline KernelRecord SampleKernelRecord() {
 
 }  // namespace cache_testing
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_CACHE_CACHE_TESTING_H_

@@ -1,6 +1,5 @@
 // What tests of the cache include: folders, keys and records; the tiers.
-#ifndef SINTER_TESTS_UNIT_CACHE_CACHE_TESTS_H_
-#define SINTER_TESTS_UNIT_CACHE_CACHE_TESTS_H_
+#pragma once
 
 #include "cache/tiers/tiers.h"
 #include "tests/support/on_threads.h"
@@ -22,5 +21,3 @@ using cache_testing::TempDir;
 using cache_testing::WriteFile;
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_CACHE_CACHE_TESTS_H_

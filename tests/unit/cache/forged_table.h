@@ -1,6 +1,5 @@
 // Tables as somebody makes them who knows LevelDB's format and computes every checksum right.
-#ifndef SINTER_TESTS_UNIT_CACHE_FORGED_TABLE_H_
-#define SINTER_TESTS_UNIT_CACHE_FORGED_TABLE_H_
+#pragma once
 
 #include "src/base/codec.h"
 #include "tests/support/common.h"
@@ -118,5 +117,3 @@ inline std::vector<ForgedBlock> ForgedBlocks(const std::string& key) {
 
 }  // namespace cache_testing
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_CACHE_FORGED_TABLE_H_

@@ -1,6 +1,5 @@
 // What the tests of refused input share: sections of the files in this folder.
-#ifndef SINTER_TESTS_UNIT_CHAIN_REFUSED_H_
-#define SINTER_TESTS_UNIT_CHAIN_REFUSED_H_
+#pragma once
 
 #include "tests/support/read_chain.h"
 #include "tests/support/refusals.h"
@@ -30,5 +29,3 @@ inline void ExpectRefusedLines(const std::string& section) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_CHAIN_REFUSED_H_

@@ -1,7 +1,6 @@
 // Filters over images, as the plan, the device library and the definition of a convolution have
 // them.
-#ifndef SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
-#define SINTER_TESTS_UNIT_DEVICE_FILTERS_H_
+#pragma once
 
 #include "src/product/code/kernel_source.h"
 #include "tests/support/sequences.h"
@@ -224,5 +223,3 @@ using GroupsOf112 =
     Filter<1, Two<5, 6>, 224, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<2, 2>, Two<1, 1>, 2>;
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_FILTERS_H_

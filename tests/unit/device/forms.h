@@ -1,6 +1,5 @@
 // Which forms of the device library a build compiles: an eighth of each list, or all.
-#ifndef SINTER_TESTS_UNIT_DEVICE_FORMS_H_
-#define SINTER_TESTS_UNIT_DEVICE_FORMS_H_
+#pragma once
 
 #include "tests/support/test.h"
 
@@ -35,5 +34,3 @@ using Forms = typename TakeForms<::testing::Types<>,
                                  Form...>::type;
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_FORMS_H_

@@ -1,7 +1,6 @@
 // Hopper's rules for shared-memory operands, written down from the PTX manual and independent of
 // the device library: where TMA puts an element, where wgmma fetches one, what a thread holds.
-#ifndef SINTER_TESTS_UNIT_DEVICE_HARDWARE_H_
-#define SINTER_TESTS_UNIT_DEVICE_HARDWARE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -63,5 +62,3 @@ constexpr Place AccumulatorPlace(int thread, int index) {
 
 }  // namespace hardware
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_HARDWARE_H_

@@ -1,6 +1,5 @@
 // Config structs as codegen writes them, over the host's element type, and matrices to multiply.
-#ifndef SINTER_TESTS_UNIT_DEVICE_KERNEL_CONFIGS_H_
-#define SINTER_TESTS_UNIT_DEVICE_KERNEL_CONFIGS_H_
+#pragma once
 
 #include "kernels/cluster_exchange.cuh"
 #include "kernels/cluster_ranges.cuh"
@@ -78,5 +77,3 @@ float Dot(const hardware::Matrix& rows, const hardware::Matrix& weights, int row
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_KERNEL_CONFIGS_H_

@@ -1,8 +1,7 @@
 // A cluster's shared memory and the asynchronous instructions, on the host: enough to run the
 // device library's own text, one thread after the other. Barriers do not block; they count bytes,
 // so that a test can compare what was expected with what arrived.
-#ifndef SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
-#define SINTER_TESTS_UNIT_DEVICE_MACHINE_H_
+#pragma once
 
 #include "tests/unit/device/hardware.h"
 #include "tests/unit/device/races.h"
@@ -242,5 +241,3 @@ inline thread_local Machine machine;
 
 }  // namespace hardware
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_MACHINE_H_

@@ -1,6 +1,5 @@
 // Fixtures that run every tile of a product, in every form in which it is stored.
-#ifndef SINTER_TESTS_UNIT_DEVICE_PRODUCT_FIXTURES_H_
-#define SINTER_TESTS_UNIT_DEVICE_PRODUCT_FIXTURES_H_
+#pragma once
 
 #include "tests/unit/device/tile_runs.h"
 
@@ -238,5 +237,3 @@ void ExpectPairsHaveTheirTiles(const Operands<Config, typename Config::First>& o
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_PRODUCT_FIXTURES_H_

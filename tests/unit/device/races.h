@@ -1,6 +1,5 @@
 // Races: what threads do to words of shared memory between the barriers that all of them pass.
-#ifndef SINTER_TESTS_UNIT_DEVICE_RACES_H_
-#define SINTER_TESTS_UNIT_DEVICE_RACES_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -44,5 +43,3 @@ class Races {
 
 }  // namespace hardware
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_RACES_H_

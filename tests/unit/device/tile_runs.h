@@ -1,7 +1,6 @@
 // One tile on the host's machine, in any form of product: what producers place, consumers multiply
 // and writers store, compared with the exact product.
-#ifndef SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_
-#define SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_
+#pragma once
 
 #include "tests/unit/device/forms.h"
 #include "tests/unit/device/kernel_configs.h"
@@ -274,5 +273,3 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const EpilogueType& e
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_DEVICE_TILE_RUNS_H_

@@ -1,6 +1,5 @@
 // What tests of the engine include: its fakes, and the headers that most of them read.
-#ifndef SINTER_TESTS_UNIT_ENGINE_ENGINE_TESTS_H_
-#define SINTER_TESTS_UNIT_ENGINE_ENGINE_TESTS_H_
+#pragma once
 
 #include "cache/record/record.h"
 #include "src/engine/keys.h"
@@ -24,5 +23,3 @@ using testing::FakeBuffers;
 using testing::FakeWorld;
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_ENGINE_ENGINE_TESTS_H_

@@ -1,6 +1,5 @@
 // FakePeerMemory: a GPU's memory on the host, with what can go wrong; and an all-gather of threads.
-#ifndef SINTER_TESTS_UNIT_ENGINE_FAKE_PEER_MEMORY_H_
-#define SINTER_TESTS_UNIT_ENGINE_FAKE_PEER_MEMORY_H_
+#pragma once
 
 #include "src/base/peer_memory.h"
 #include "src/engine/rank_group.h"
@@ -137,5 +136,3 @@ class Gathering {
 };
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_ENGINE_FAKE_PEER_MEMORY_H_

@@ -1,7 +1,6 @@
 // A world without planner, compiler, disk and GPU: every port of the engine as a fake that counts
 // and misbehaves on order.
-#ifndef SINTER_TESTS_UNIT_ENGINE_FAKES_H_
-#define SINTER_TESTS_UNIT_ENGINE_FAKES_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "src/engine/core.h"
@@ -159,5 +158,3 @@ class FakeBuffers {
 std::vector<DevicePtr> FarApart(int count);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_ENGINE_FAKES_H_

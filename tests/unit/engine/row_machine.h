@@ -1,6 +1,5 @@
 // RowMachine: what the kernel of src/device/stitch/row_program.cuh computes, on the host.
-#ifndef SINTER_TESTS_UNIT_ENGINE_ROW_MACHINE_H_
-#define SINTER_TESTS_UNIT_ENGINE_ROW_MACHINE_H_
+#pragma once
 
 #include "src/device/stitch/row_format.cuh"
 #include "tests/support/common.h"
@@ -174,5 +173,3 @@ class HostRows {
 };
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_ENGINE_ROW_MACHINE_H_

@@ -1,6 +1,5 @@
 // What tests of fusion include: plans, chains from text, graphs to fuse.
-#ifndef SINTER_TESTS_UNIT_FUSION_FUSION_TESTS_H_
-#define SINTER_TESTS_UNIT_FUSION_FUSION_TESTS_H_
+#pragma once
 
 #include "src/base/launch_recipe.h"
 #include "src/fusion/assembly.h"
@@ -13,5 +12,3 @@
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {}  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_FUSION_FUSION_TESTS_H_

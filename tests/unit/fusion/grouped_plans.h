@@ -1,6 +1,5 @@
 // What tests of grouped products ask of a chain's plans.
-#ifndef SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
-#define SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
+#pragma once
 
 #include "src/chain/problem.h"
 #include "src/plan/grouped_family.h"
@@ -64,5 +63,3 @@ inline std::vector<const GroupedSpec*> GroupedOf(const Plan& plan) {
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_

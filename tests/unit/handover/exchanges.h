@@ -1,8 +1,7 @@
 // Kernels of one exchange each for the simulator, with waits and barriers as the kernels of
 // src/device/kernels have them: parts are small integers, so that sums are exact, and what an
 // exchange stores is compared where it is stored.
-#ifndef SINTER_TESTS_UNIT_HANDOVER_EXCHANGES_H_
-#define SINTER_TESTS_UNIT_HANDOVER_EXCHANGES_H_
+#pragma once
 
 #include "handover/dsm_reduce_scatter.cuh"
 #include "handover/dsm_shuffle.cuh"
@@ -285,5 +284,3 @@ struct InterClusterRun {
 };
 
 }  // namespace sinter::handover_simulator
-
-#endif  // SINTER_TESTS_UNIT_HANDOVER_EXCHANGES_H_

@@ -3,8 +3,7 @@
 // error. It runs the text of src/device/handover, with host/ptx/ replacing src/device/ptx/.
 //
 // It does not model time, nor memory order except for bulk loads of global memory.
-#ifndef SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
-#define SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_
+#pragma once
 
 #include "tests/support/host_fiber.h"
 
@@ -141,5 +140,3 @@ class Simulator {
 inline thread_local Simulator* simulator = nullptr;
 
 }  // namespace sinter::handover_simulator
-
-#endif  // SINTER_TESTS_UNIT_HANDOVER_SIMULATOR_H_

@@ -1,7 +1,6 @@
 // A kernel of attention that tests draw: causal, with a scale and a term, for each of M x 12
 // batches.
-#ifndef SINTER_TESTS_UNIT_PLAN_SAMPLE_ATTENTION_H_
-#define SINTER_TESTS_UNIT_PLAN_SAMPLE_ATTENTION_H_
+#pragma once
 
 #include <memory>
 
@@ -40,5 +39,3 @@ inline KernelSpec SampleAttention() {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_PLAN_SAMPLE_ATTENTION_H_

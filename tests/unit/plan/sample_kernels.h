@@ -1,6 +1,5 @@
 // Problems and kernel specs that the tests of codegen share: operands bound as fusion binds them.
-#ifndef SINTER_TESTS_UNIT_PLAN_SAMPLE_KERNELS_H_
-#define SINTER_TESTS_UNIT_PLAN_SAMPLE_KERNELS_H_
+#pragma once
 
 #include "src/base/launch_recipe.h"
 #include "src/product/dataflow/dataflow.h"
@@ -190,5 +189,3 @@ inline std::vector<Dataflow> DataflowsOf(const ProductSequence& p) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_PLAN_SAMPLE_KERNELS_H_

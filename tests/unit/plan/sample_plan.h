@@ -1,6 +1,5 @@
 // Hand-made problems, schedules and plans that the plan tests share.
-#ifndef SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_
-#define SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_
+#pragma once
 
 #include "src/base/launch_recipe.h"
 #include "tests/support/product_in.h"
@@ -87,5 +86,3 @@ inline Plan SampleUnfusedPlan() {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_PLAN_SAMPLE_PLAN_H_

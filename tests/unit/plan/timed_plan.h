@@ -1,6 +1,5 @@
 // A plan of one kernel whose predicted times a test gives.
-#ifndef SINTER_TESTS_UNIT_PLAN_TIMED_PLAN_H_
-#define SINTER_TESTS_UNIT_PLAN_TIMED_PLAN_H_
+#pragma once
 
 #include "tests/support/chips.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -30,5 +29,3 @@ inline Prediction Times(double total, double intake, double dsm = 1, double fixe
 inline Schedule Grid() { return SampleSchedule(SampleS8(), Dataflow::kGridExchange); }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_PLAN_TIMED_PLAN_H_

@@ -1,6 +1,5 @@
 // The 18 problems of FlashFuser's tables VI and VII that the search tests share.
-#ifndef SINTER_TESTS_UNIT_PRODUCT_PROBLEMS_H_
-#define SINTER_TESTS_UNIT_PRODUCT_PROBLEMS_H_
+#pragma once
 
 #include "tests/support/sequences.h"
 
@@ -33,5 +32,3 @@ inline std::vector<NamedProblem> TableProblems(Layout layout) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_PRODUCT_PROBLEMS_H_

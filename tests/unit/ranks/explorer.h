@@ -10,8 +10,7 @@
 // host may abort, and time may pass. Each order is run from the beginning; an order that comes to a
 // state seen before is not followed further. A block's state is the set of values that it has
 // loaded: the kernel depends on nothing else.
-#ifndef SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
-#define SINTER_TESTS_UNIT_RANKS_EXPLORER_H_
+#pragma once
 
 #include "tests/support/host_fiber.h"
 
@@ -157,5 +156,3 @@ class Explorer {
 inline thread_local Explorer* explorer = nullptr;
 
 }  // namespace sinter::rank_explorer
-
-#endif  // SINTER_TESTS_UNIT_RANKS_EXPLORER_H_

@@ -1,6 +1,5 @@
 // Inputs and outputs of reference tests.
-#ifndef SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
-#define SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_
+#pragma once
 
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
@@ -35,5 +34,3 @@ void ExpectNear(const std::vector<double>& actual, const std::vector<double>& ex
                 double tolerance);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_REFERENCE_TENSORS_H_

@@ -1,7 +1,6 @@
 // What the runtime tests share: a fake driver, a device on it and a recipe that uses every kind of
 // argument.
-#ifndef SINTER_TESTS_UNIT_RUNTIME_FIXTURE_H_
-#define SINTER_TESTS_UNIT_RUNTIME_FIXTURE_H_
+#pragma once
 
 #include "runtime/launch/binding.h"
 #include "src/base/ports.h"
@@ -59,5 +58,3 @@ T ReadAs(const std::string& bytes) {
 }
 
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_RUNTIME_FIXTURE_H_

@@ -3,8 +3,7 @@
 // barrier should have brought reads poison, and a launch that cannot go on is an error.
 //
 // What it does not model: memory order, time, and races inside a stretch without meetings.
-#ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
-#define SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_
+#pragma once
 
 #include "tests/support/host_fiber.h"
 
@@ -92,5 +91,3 @@ class GridSimulator {
 inline thread_local GridSimulator* simulator = nullptr;
 
 }  // namespace sinter::stitch_host
-
-#endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_GRID_SIMULATOR_H_

@@ -1,6 +1,5 @@
 // HostKernel: a kernel of the generated source and what it computes.
-#ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_
-#define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_
+#pragma once
 
 #include "tests/support/common.h"
 
@@ -20,5 +19,3 @@ struct HostKernel {
 
 extern const sinter::stitch_host::HostKernel kHostKernels[];
 extern const int kHostKernelCount;
-
-#endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_KERNEL_H_

@@ -1,7 +1,6 @@
 // The vocabulary of device code on the host: CUDA's keywords and types, and each PTX instruction of
 // the device library as a function. The generator replaces its asm statement with that function.
-#ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
-#define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
+#pragma once
 
 #include "src/base/dtype.h"
 #include "tests/unit/stitch_kernels/grid_simulator.h"
@@ -187,5 +186,3 @@ inline void ptx_ld_acquire_gpu_global_u32(unsigned& seen, const unsigned* word) 
   seen = *word;
 }
 inline void ptx_st_release_gpu_global_u32(unsigned* word, unsigned value) { *word = value; }
-
-#endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_

@@ -1,6 +1,5 @@
 // KernelCases: the bodies and schedules whose kernels run on the host.
-#ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_KERNEL_CASES_H_
-#define SINTER_TESTS_UNIT_STITCH_KERNELS_KERNEL_CASES_H_
+#pragma once
 
 #include "src/stitch/spec.h"
 #include "tests/support/common.h"
@@ -28,5 +27,3 @@ struct CaseOptions {
 std::vector<KernelCase> MakeKernelCases(const CaseOptions& options);
 
 }  // namespace sinter::stitch_host
-
-#endif  // SINTER_TESTS_UNIT_STITCH_KERNELS_KERNEL_CASES_H_

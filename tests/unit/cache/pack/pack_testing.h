@@ -1,6 +1,5 @@
 // What the pack tests share: keys, a pack in memory, a file system that is one string.
-#ifndef SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_
-#define SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_
+#pragma once
 
 #include "absl/strings/escaping.h"
 #include "cache/pack/pack.h"
@@ -103,5 +102,3 @@ class PackTest : public testing::Test {
 
 }  // namespace pack_testing
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_CACHE_PACK_PACK_TESTING_H_

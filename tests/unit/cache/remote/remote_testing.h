@@ -1,6 +1,5 @@
 // What the remote tests share: a real redis-server on loopback, and servers that misbehave.
-#ifndef SINTER_TESTS_UNIT_CACHE_REMOTE_REMOTE_TESTING_H_
-#define SINTER_TESTS_UNIT_CACHE_REMOTE_REMOTE_TESTING_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -188,5 +187,3 @@ inline std::function<void(int)> Replying(std::string reply, size_t bytes = SIZE_
 
 }  // namespace remote_testing
 }  // namespace sinter
-
-#endif  // SINTER_TESTS_UNIT_CACHE_REMOTE_REMOTE_TESTING_H_

@@ -1,7 +1,6 @@
 // What the GPU would touch, from what a launch binds: tensor maps, argument slots, the strides that
 // generated source spells out. Knows nothing of the check under test.
-#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_BOUND_ADDRESSES_H_
-#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_BOUND_ADDRESSES_H_
+#pragma once
 
 #include "src/base/device_model.h"
 #include "src/chain/chain.h"
@@ -23,5 +22,3 @@ namespace sinter::testing {
 std::string FindEscape(const Chain& chain, const Plan& plan, const DeviceModel& model);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_BOUND_ADDRESSES_H_

@@ -1,7 +1,6 @@
 // Chains whose plans are judged: every problem list and graph of the bench, random graphs, and
 // small ones of every kind of kernel.
-#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_
-#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
@@ -26,5 +25,3 @@ std::vector<NamedChain> ChainsOfEveryKind();
 std::vector<Plan> PlansOf(const Chain& chain, int64_t bucket, bool for_tuning = false);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_

@@ -1,6 +1,5 @@
 // Seeded changes of well-formed decisions: of their fields, and of their bytes.
-#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_
-#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_
+#pragma once
 
 #include "src/plan/plan.h"
 #include "tests/support/common.h"
@@ -16,5 +15,3 @@ std::string MutateFields(Decisions decisions, const std::vector<Decisions>& othe
 std::string MutateBytes(std::string bytes, std::mt19937_64* random);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_

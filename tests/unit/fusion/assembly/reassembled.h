@@ -1,7 +1,6 @@
 // Plans of a result, and a plan made again from the bytes of its decisions, as a record of it is
 // read.
-#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_
-#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_
+#pragma once
 
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
@@ -31,5 +30,3 @@ inline absl::StatusOr<Plan> Reassembled(const Plan& plan, const Chain& chain,
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_

@@ -1,6 +1,5 @@
 // How many chains a run takes.
-#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
-#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
+#pragma once
 
 #include "tests/support/drawn.h"
 #include "tests/unit/fusion/assembly/chains.h"
@@ -20,5 +19,3 @@ inline std::vector<NamedChain> SampleOf(std::vector<NamedChain> all) {
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_

@@ -1,6 +1,5 @@
 // Chains that the explorer's tests fuse, and a stand-in for the latency-evaluator.
-#ifndef SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_
-#define SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_
+#pragma once
 
 #include "src/chain/builder.h"
 #include "src/fusion/stitch/evaluators.h"
@@ -60,5 +59,3 @@ class SimpleCosts : public StitchCosts {
 };
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_STITCH_GRAPHS_H_

@@ -1,7 +1,6 @@
 // Exact optima of the explorer's problem: disjoint convex patterns whose kernels can run in some
 // order, with the highest sum of f.
-#ifndef SINTER_TESTS_UNIT_FUSION_STITCH_OPTIMUM_H_
-#define SINTER_TESTS_UNIT_FUSION_STITCH_OPTIMUM_H_
+#pragma once
 
 #include "src/fusion/stitch/evaluators.h"
 #include "tests/support/common.h"
@@ -23,5 +22,3 @@ std::optional<double> ExhaustiveOptimum(DeltaEvaluator* evaluator, size_t limit)
 std::optional<double> IntegerProgramOptimum(DeltaEvaluator* evaluator, size_t limit);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_STITCH_OPTIMUM_H_

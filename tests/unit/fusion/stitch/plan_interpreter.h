@@ -1,7 +1,6 @@
 // Runs a plan on the CPU, kernel by kernel, with the reference: what its bindings and its workspace
 // make of a chain.
-#ifndef SINTER_TESTS_UNIT_FUSION_STITCH_PLAN_INTERPRETER_H_
-#define SINTER_TESTS_UNIT_FUSION_STITCH_PLAN_INTERPRETER_H_
+#pragma once
 
 #include "src/chain/chain.h"
 #include "src/plan/plan.h"
@@ -24,5 +23,3 @@ std::vector<std::vector<double>> Interpret(const Chain& chain, const Plan& plan,
 double WorstError(const Chain& chain, const Plan& plan, int64_t m, uint32_t seed);
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_FUSION_STITCH_PLAN_INTERPRETER_H_
