@@ -1,12 +1,15 @@
-// What plans say of themselves: which ops share kernels, by the caller's names; never "unfused".
 #include "src/explain/explain.h"
+#include "src/plan/product_family.h"
 #include "tests/support/chips.h"
 #include "tests/support/test.h"
+#include "tests/unit/plan/sample_attention.h"
 #include "tests/unit/plan/sample_kernels.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
 namespace {
+
+// What plans say of themselves: which ops share kernels, by the caller's names; never "unfused".
 
 const BufferNames kNames = {{"hidden", "gate_proj", "up_proj", "down_proj", "output"},
                             {true, true, true, true, false}};
@@ -80,6 +83,90 @@ TEST(Words, NoRenderingSaysUnfused) {
       EXPECT_THAT(text, Not(HasSubstr("not fused")));
     }
   }
+}
+
+// The lines that describe a kernel of attention: its formula, the items of scores, a block.
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+AttentionSchedule TwoWarpgroups() { return AttentionSchedule{.warpgroups = 2, .grid = 132}; }
+
+std::string Formula(const AttentionProblem& problem) {
+  const Lines lines = AttentionLines(problem, TwoWarpgroups(), 8);
+  EXPECT_EQ(lines.at(0).first, "computes");
+  return lines.at(0).second.substr(0, lines.at(0).second.find(", for each of "));
+}
+
+TEST(AttentionLines, FormulasNameEveryStep) {
+  AttentionProblem p = SampleAttentionProblem();
+  EXPECT_EQ(Formula(p), "out = softmax(causal(0.125 q k^T + term)) v");
+  std::reverse(p.steps.begin(), p.steps.end());
+  p.causal = false;
+  EXPECT_EQ(Formula(p), "out = softmax(0.125 (q k^T + term)) v");
+  p.steps[0].kind = ScoreStep::kSelect;
+  p.steps[0].number = -1;
+  EXPECT_EQ(Formula(p), "out = softmax(0.125 where(term, q k^T, -1)) v");
+  p.steps[0].kind = ScoreStep::kHide;
+  p.steps[1].kind = ScoreStep::kRound;
+  p.steps[1].dtype = DType::kF16;
+  EXPECT_EQ(Formula(p), "out = softmax(f16(where(term, -1, q k^T))) v");
+}
+
+TEST(AttentionLines, TellOfItemsAndSharedMemory) {
+  AttentionProblem p = SampleAttentionProblem();
+  const AttentionSchedule s = TwoWarpgroups();
+  const Lines lines = AttentionLines(p, s, 8);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[1].second, HasSubstr("are 4 x 128 rows and 12 tiles of 64 keys"));
+  EXPECT_THAT(lines[1].second, HasSubstr("tiles that no row of an item sees are skipped"));
+  EXPECT_THAT(lines[2].second, HasSubstr("132 blocks, each takes up to "));
+  const int64_t rest = AttentionSharedBytes(p, s) - AttentionQueryBytes(p, s) * s.query_stages -
+                       AttentionStageBytes(p, s) * s.stages;
+  EXPECT_THAT(lines[3].second,
+              HasSubstr(ToString({{"rows of q", AttentionQueryBytes(p, s), s.query_stages},
+                                  {"ring", AttentionStageBytes(p, s), s.stages},
+                                  {"other", rest}})));
+  p.causal = false;
+  EXPECT_THAT(AttentionLines(p, s, 8)[1].second, Not(HasSubstr("skipped")));
+}
+
+TEST(AttentionLines, AreInTextAndDrawing) {
+  Plan plan;
+  plan.kernels.emplace_back();
+  plan.kernels[0].spec = SampleAttention();
+  const Explanation e = Describe(plan, *BuiltinModel("h200"));
+  for (const std::string& told : {ExplanationText(e), PlanSvg(e)}) {
+    EXPECT_THAT(told, HasSubstr("out = softmax(causal(0.125 q k^T + term)) v"));
+    EXPECT_THAT(told, HasSubstr("rows of q"));
+  }
+}
+
+double At(const LevelBytes& split, MemoryLevel level) { return split[static_cast<size_t>(level)]; }
+
+TEST(IntermediateSplit, ASlabThatDoesNotHoldAllOfCLiesOnThreeLevels) {
+  const ProductSequence p = SampleG7();
+  const Schedule s = SampleSchedule(
+      p, Dataflow::kClusterSlab);  // 16 rows, 8 blocks of 96 of the 768 columns, a slab of 384
+  const LevelBytes split = IntermediateSplit(p, s);
+  EXPECT_EQ(At(split, MemoryLevel::kShared), 16 * 96 * 2);
+  EXPECT_EQ(At(split, MemoryLevel::kDsm), 16 * 288 * 2);
+  EXPECT_EQ(At(split, MemoryLevel::kL2), 16 * 384 * 2);
+  EXPECT_EQ(PictureOf(SampleSpec(p, s)).split_text,
+            "c of a row tile: 3 KiB shared memory + 9 KiB DSM + 12 KiB L2");
+}
+
+TEST(IntermediateSplit, HoldsAllOfCWhateverTheDataflow) {
+  const ProductSequence p = SampleS8();
+  for (Dataflow dataflow : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    const Schedule s = SampleSchedule(p, dataflow);
+    const LevelBytes split = IntermediateSplit(p, s);
+    EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0), 2.0 * s.block_m * p[0].n);
+  }
+  const Schedule ranges = SampleSchedule(p, Dataflow::kClusterRanges);
+  const LevelBytes split = IntermediateSplit(p, ranges);
+  EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0.0),
+            2.0 * ranges.block_m * ranges.cluster * ranges.first.block_n);
+  EXPECT_EQ(PictureOf(SampleSpec(FirstOf(p), Dataflow::kProduct)).split_text, "");
 }
 
 }  // namespace

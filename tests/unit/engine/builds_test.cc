@@ -1,5 +1,6 @@
-
+// Builds that callers share, weak references to what was built, and what stops a build.
 #include "src/engine/control.h"
+#include "src/engine/module_cache.h"
 #include "tests/support/on_threads.h"
 #include "tests/support/test.h"
 
@@ -155,6 +156,74 @@ TEST(SingleFlightTest, AChildBuildsWhatItsParentIsBuilding) {
   });
   EXPECT_EQ(result.value(), 7);
   EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 2) << end;
+}
+
+TEST(WeakCacheTest, FindsWhatLivesAndKeepsNothingAlive) {
+  WeakCache<int> cache;
+  auto value = std::make_shared<const int>(4);
+  cache.Insert("k", value);
+  EXPECT_EQ(cache.Find("k"), value);
+  EXPECT_EQ(cache.Find("other"), nullptr);
+  value.reset();
+  EXPECT_EQ(cache.Find("k"), nullptr);
+}
+
+TEST(WeakCacheTest, ErasedEntriesAreGoneThoughTheyLive) {
+  WeakCache<int> cache;
+  const auto value = std::make_shared<const int>(4);
+  cache.Insert("k", value);
+  cache.Erase("k");
+  EXPECT_EQ(cache.Find("k"), nullptr);
+}
+
+TEST(WeakCacheTest, SweepsTheDeadAndKeepsTheLiving) {
+  WeakCache<int> cache;
+  std::vector<std::shared_ptr<const int>> living;
+  for (int i = 0; i < 1000; ++i) {
+    auto value = std::make_shared<const int>(i);
+    cache.Insert(std::to_string(i), value);
+    if (i % 10 == 0) living.push_back(value);
+  }
+  for (const auto& value : living) EXPECT_EQ(cache.Find(std::to_string(*value)), value);
+}
+
+TEST(BuildControlTest, WithoutLimitNothingEverStops) {
+  const BuildControl control;
+  EXPECT_TRUE(control.Enter("search", 0.5).ok());
+  EXPECT_EQ(control.RemainingUs(1234), 1234);
+}
+
+TEST(BuildControlTest, CancelFlagNamesTheNextStage) {
+  std::atomic<bool> cancel{false};
+  const BuildControl control(0, &cancel, nullptr);
+  EXPECT_TRUE(control.Check("search").ok());
+  cancel = true;
+  EXPECT_TRUE(Fails(control.Check("search"), absl::StatusCode::kCancelled, "search"));
+}
+
+TEST(BuildControlTest, DeadlinePasses) {
+  const BuildControl control(1000, nullptr, nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(control.Check("compile")));
+  EXPECT_EQ(control.RemainingUs(1000000), 0);
+}
+
+TEST(BuildControlTest, NegativeDeadlineHasPassedAndAHugeOneIsNone) {
+  EXPECT_TRUE(absl::IsDeadlineExceeded(BuildControl(-5, nullptr, nullptr).Check("x")));
+  const BuildControl control(std::numeric_limits<int64_t>::max(), nullptr, nullptr);
+  EXPECT_TRUE(control.Check("x").ok());
+  EXPECT_EQ(control.RemainingUs(7), 7);
+}
+
+TEST(BuildControlTest, ProgressIsToldOnlyWhatGoesAhead) {
+  std::atomic<bool> cancel{false};
+  std::vector<std::string> stages;
+  const BuildControl control(0, &cancel,
+                             [&](absl::string_view stage, double) { stages.emplace_back(stage); });
+  EXPECT_TRUE(control.Enter("search", 0.1).ok());
+  cancel = true;
+  EXPECT_FALSE(control.Enter("compile", 0.5).ok());
+  EXPECT_THAT(stages, ElementsAre("search"));
 }
 
 }  // namespace
