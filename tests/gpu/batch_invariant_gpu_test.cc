@@ -3,87 +3,12 @@
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/schedule_check.h"
 #include "tests/gpu/gpu_tests.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::batch_invariant {
 namespace {
 
 constexpr int64_t kSmall = 300, kLarge = 4096, kLooped = kLargestBucket + 333;
-constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
-
-// A chain's inputs for kLooped rows, and its outputs, which are poisoned before every run.
-class RowsOfAChain {
- public:
-  static absl::StatusOr<std::unique_ptr<RowsOfAChain>> Make(const Ports& ports,
-                                                            const Chain& chain) {
-    std::unique_ptr<RowsOfAChain> made(new RowsOfAChain(ports, chain));
-    SINTER_RETURN_IF_ERROR(made->Allocate());
-    return made;
-  }
-
-  // Bound to a workspace of its own.
-  absl::Status Bind(const PreparedPlanPtr& plan) {
-    DeviceBuffer workspace;
-    if (plan->WorkspaceBytes() > 0) {
-      SINTER_ASSIGN_OR_RETURN(workspace, arena_.Allocate(plan->WorkspaceBytes()));
-      SINTER_RETURN_IF_ERROR(measurer_->Fill(workspace, kPoison));
-      SINTER_RETURN_IF_ERROR(measurer_->RunAndWait([&](StreamHandle stream) {
-        return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
-      }));
-    }
-    SINTER_ASSIGN_OR_RETURN(binding_, plan->Bind(pointers_, workspace.ptr));
-    plan_ = plan;
-    return absl::OkStatus();
-  }
-
-  // The first `rows` rows of every output after a launch of `m`.
-  absl::StatusOr<std::vector<std::string>> Run(int64_t m, int64_t rows) {
-    for (const DeviceBuffer& output : outputs_) {
-      SINTER_RETURN_IF_ERROR(measurer_->Fill(output, kPoison));
-    }
-    SINTER_RETURN_IF_ERROR(measurer_->RunAndWait(
-        [&](StreamHandle stream) { return plan_->Launch(*binding_, stream, m, false); }));
-    std::vector<std::string> results;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, static_cast<int>(i), rows));
-      std::string bits(static_cast<size_t>(bytes), '\0');
-      SINTER_RETURN_IF_ERROR(measurer_->Download(&bits[0], outputs_[i], bits.size()));
-      results.push_back(std::move(bits));
-    }
-    return results;
-  }
-
- private:
-  RowsOfAChain(const Ports& ports, const Chain& chain)
-      : measurer_(ports.measurer.get()), chain_(chain), arena_(ports.measurer.get()) {}
-
-  absl::Status Allocate() {
-    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> inputs,
-                            RandomInputs(chain_, kLooped, 11));
-    const std::vector<int32_t>& order = chain_.InputOrder();
-    pointers_.resize(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena_.Allocate(inputs[i].size()));
-      SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer, inputs[i].data(), inputs[i].size()));
-      pointers_[static_cast<size_t>(order[i])] = buffer.ptr;
-    }
-    for (int i = 0; i < chain_.num_outputs(); ++i) {
-      SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, i, kLooped));
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer,
-                              arena_.Allocate(static_cast<uint64_t>(bytes)));
-      outputs_.push_back(buffer);
-      pointers_.push_back(buffer.ptr);
-    }
-    return absl::OkStatus();
-  }
-
-  Measurer* const measurer_;
-  const Chain chain_;
-  DeviceArena arena_;
-  std::vector<DeviceBuffer> outputs_;
-  std::vector<DevicePtr> pointers_;  // in the caller's order
-  PreparedPlanPtr plan_;
-  std::shared_ptr<const PlanBinding> binding_;
-};
 
 // Whether a word was not written.
 bool HasPoison(const std::string& bits) {
@@ -93,50 +18,18 @@ bool HasPoison(const std::string& bits) {
   return false;
 }
 
-FfnSpec PlainSpec() {
-  FfnSpec spec{.n = 1536};
-  spec.k = 416;  // steps past it, with a block_k of 128
-  spec.l = 384;
-  spec.act = Activation::kGeluTanh;
-  spec.bias1 = spec.bias2 = true;
-  return spec;
-}
-
+// Steps of K end past it, with a block_k of 128.
+FfnSpec PlainSpec() { return ReadFfn("n1536 k416 l384 gelu_tanh bias1 bias2"); }
 FfnSpec GatedSpec() {
-  return FfnSpec{.gated = true,
-                 .n = 1024,
-                 .k = 512,
-                 .l = 520,
-                 .act = Activation::kSilu,
-                 .layout = Layout::kIO,
-                 .residual = true,
-                 .scale1 = 0.75,
-                 .factor1 = true};
+  return ReadFfn("gated n1024 k512 l520 silu io residual scale1=0.75 factor1");
 }
 
 // rmsnorm, gated FFN, residual.
-absl::StatusOr<Chain> Layer() {
-  constexpr int64_t k = 512, n = 1536;
-  ChainBuilder b;
-  const auto weight = [&](int64_t rows, int64_t cols) {
-    return b.Input({DType::kBF16, {Dim::Constant(rows), Dim::Constant(cols)}}, {true, {}, ""});
-  };
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId gamma,
-                          b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, ""}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId normed, AddRmsNorm(b, x, 1e-6, gamma));
-  GatedFfnOperands ffn;
-  SINTER_ASSIGN_OR_RETURN(ffn.a, b.Cast(normed, DType::kBF16));
-  SINTER_ASSIGN_OR_RETURN(ffn.w_gate, weight(n, k));
-  SINTER_ASSIGN_OR_RETURN(ffn.w_up, weight(n, k));
-  SINTER_ASSIGN_OR_RETURN(ffn.w_down, weight(k, n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId down, AddGatedFfn(b, ffn, Activation::kSilu, Layout::kOI));
-  SINTER_ASSIGN_OR_RETURN(const ValueId wide, b.Cast(down, DType::kF32));
-  SINTER_ASSIGN_OR_RETURN(const ValueId residual, b.Cast(x, DType::kF32));
-  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, wide, residual));
-  SINTER_ASSIGN_OR_RETURN(const ValueId out, b.Cast(sum, DType::kBF16));
-  SINTER_RETURN_IF_ERROR(b.Output(out));
-  return b.Finish();
+Chain Layer() {
+  return ReadChain(
+      "x: bf16[M,512]; gamma: const bf16[512]; gate, up: const bf16[1536,512];"
+      "down: const bf16[512,1536]; normed = bf16(rmsnorm(x, 1e-6, gamma));"
+      "out bf16(f32(gated_ffn(normed, gate, up, none, none, down, none, silu)) + f32(x))");
 }
 
 class BatchInvariant : public GpuTest {
@@ -158,47 +51,40 @@ class BatchInvariant : public GpuTest {
       EXPECT_EQ((*plans[i])->plan().IsBatchInvariant(), batch_invariant);
       by_bucket[BucketOf(jobs[i].m)] = *plans[i];
     }
-    const absl::StatusOr<int> differing = Compare(chain, by_bucket);
-    EXPECT_OK(differing);
-    return differing.ok() ? *differing : -1;
+    return Compare(chain, by_bucket);
   }
 
  private:
-  static absl::StatusOr<int> Compare(const Chain& chain,
-                                     const std::map<int64_t, PreparedPlanPtr>& by_bucket) {
-    SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<RowsOfAChain> data,
-                            RowsOfAChain::Make(ports(), chain));
-    SINTER_RETURN_IF_ERROR(data->Bind(by_bucket.at(kLarge)));
-    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> large, data->Run(kLarge, kLarge));
-    for (const std::string& bits : large) EXPECT_FALSE(HasPoison(bits));
+  static int Compare(const Chain& chain, const std::map<int64_t, PreparedPlanPtr>& by_bucket) {
+    const auto data =
+        Got(DeviceChain::Make(ports(), chain, kLooped, Got(RandomInputs(chain, kLooped, 11)), {}));
+    BoundRun run = Got(data->Bind(by_bucket.at(kLarge)));
+    // The first `rows` rows of the output after a launch of `m`.
+    const auto bits = [&](int64_t m, int64_t rows) {
+      return Got(data->Run(run, m)).substr(0, static_cast<size_t>(*OutputBytes(chain, 0, rows)));
+    };
+    const std::string large = bits(kLarge, kLarge);
+    EXPECT_FALSE(HasPoison(large));
     int differing = 0;
-    const auto compare = [&](int64_t m, int64_t rows) -> absl::Status {
-      SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> bits, data->Run(m, rows));
-      bool same = true;
-      for (size_t i = 0; i < bits.size(); ++i) {
-        same = same && large[i].compare(0, bits[i].size(), bits[i]) == 0;
-      }
-      differing += same ? 0 : 1;
-      return absl::OkStatus();
+    const auto compare = [&](int64_t m, int64_t rows) {
+      const std::string some = bits(m, rows);
+      differing += large.compare(0, some.size(), some) == 0 ? 0 : 1;
     };
     int64_t bound = 0;
     for (int64_t m = 1; m <= kSmall; ++m) {
-      if (BucketOf(m) != bound) SINTER_RETURN_IF_ERROR(data->Bind(by_bucket.at(BucketOf(m))));
+      if (BucketOf(m) != bound) run = Got(data->Bind(by_bucket.at(BucketOf(m))));
       bound = BucketOf(m);
-      SINTER_RETURN_IF_ERROR(compare(m, m));
+      compare(m, m);
     }
-    SINTER_RETURN_IF_ERROR(data->Bind(by_bucket.at(kLargestBucket)));
-    SINTER_RETURN_IF_ERROR(compare(kLooped, kLarge));
+    run = Got(data->Bind(by_bucket.at(kLargestBucket)));
+    compare(kLooped, kLarge);
     return differing;
   }
 };
 
 TEST_F(BatchInvariant, APlainChain) { EXPECT_EQ(Differing(*MakeFfnChain(PlainSpec()), true), 0); }
 TEST_F(BatchInvariant, AGatedChain) { EXPECT_EQ(Differing(*MakeFfnChain(GatedSpec()), true), 0); }
-TEST_F(BatchInvariant, NormFfnResidual) {
-  const Chain chain = Got(Layer());
-  EXPECT_EQ(Differing(chain, true), 0);
-}
+TEST_F(BatchInvariant, NormFfnResidual) { EXPECT_EQ(Differing(Layer(), true), 0); }
 TEST_F(BatchInvariant, StitchedRows) {
   for (const char* line : {"softmax rows=M cols=1536 scale=0.125 dtype=bf16",
                            "layernorm rows=M cols=1000 eps=1e-5 affine=1 dtype=bf16"}) {

@@ -14,22 +14,9 @@ constexpr int kBehindOneAnother = 40;
 
 // Plain and gated, either layout and dtype, ragged columns, biases, a residual.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain{
-      .n = 1544, .k = 328, .l = 523, .act = Activation::kRelu, .bias1 = true, .bias2 = true};
-  FfnSpec gated = plain;
-  gated.gated = true;
-  gated.n = 1032;
-  gated.l = 264;
-  gated.act = Activation::kSilu;
-  gated.dtype = DType::kF16;
-  gated.bias1 = false;
-  gated.residual = true;
-  FfnSpec io = gated;
-  io.layout = Layout::kIO;
-  io.dtype = DType::kBF16;
-  io.rounds_sum = true;
-  FfnSpec wide{.n = 3072, .k = 256, .l = 1024, .act = Activation::kGeluErf};
-  return {plain, gated, io, wide};
+  return ReadFfns(
+      {"n1544 k328 l523 relu bias1 bias2", "gated n1032 k328 l264 silu f16 bias2 residual",
+       "gated n1032 k328 l264 silu io bias2 residual rounded", "n3072 k256 l1024 gelu_erf"});
 }
 
 // The same so small that a few blocks hold all weights.
@@ -69,36 +56,29 @@ int Levels(const Plan& plan) {
 class Clusters : public GpuTest {
  protected:
   static void RunAll(Dataflow form, int64_t rows, bool jitter) {
-    size_t ran = 0, refused = 0, on_three_levels = 0;
+    PlanCounts all;
+    size_t on_three_levels = 0;
     const bool resident = form == Dataflow::kResidentWeights;
     for (const FfnSpec& spec : resident ? SmallSpecs() : Specs()) {
-      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans =
-          PlansOf(*chain, ports().model, form, rows, jitter ? kPaused : kSchedules);
       if (form == Dataflow::kSpatialGate && !spec.gated) continue;
-      ASSERT_FALSE(plans.empty()) << NameOf(spec);
-      BuildOptions options;
-      options.codegen.trap_spins = true;
-      options.codegen.jitter = jitter;
-      const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = Got(DeviceChain::Make(ports(), *chain, rows, 23));
-      for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
-        // A test build may need more registers than there are.
-        if (!built[i].ok()) {
-          std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
-          ++refused;
-          continue;
-        }
-        Run(*data, *built[i], rows);
-        if (HasFatalFailure()) return;
-        ++ran;
-        if (Levels(plans[i]) == 3) ++on_three_levels;
-      }
+      SCOPED_TRACE(NameOf(spec));
+      HandPlans hand{std::make_shared<const Chain>(MakeFfnChain(spec).value()), {}, rows, 23};
+      hand.plans = PlansOf(*hand.chain, ports().model, form, rows, jitter ? kPaused : kSchedules);
+      ASSERT_FALSE(hand.plans.empty());
+      hand.options.codegen.trap_spins = true;
+      hand.options.codegen.jitter = jitter;
+      hand.may_be_refused = true;
+      const PlanCounts counts = RunPlans(hand, [&](DeviceChain& data, const LoadedPlanPtr& plan) {
+        Run(data, plan, rows);
+        on_three_levels += Levels(plan->plan) == 3;
+      });
+      if (HasFatalFailure()) return;
+      all.ran += counts.ran;
+      all.refused += counts.refused;
     }
-    std::printf("%zu schedules ran, %zu with C on three levels; %zu were refused\n", ran,
-                on_three_levels, refused);
-    EXPECT_GT(ran, refused);
+    std::printf("%zu schedules ran, %zu with C on three levels; %zu were refused\n", all.ran,
+                on_three_levels, all.refused);
+    EXPECT_GT(all.ran, all.refused);
     EXPECT_EQ(on_three_levels > 0, form == Dataflow::kClusterSlab);
   }
 

@@ -17,7 +17,8 @@ DeviceChain::DeviceChain(const Ports& ports, const Chain& chain, int64_t rows)
       measurer_(ports.measurer.get()),
       chain_(chain),
       rows_(rows),
-      arena_(ports.measurer.get()) {}
+      arena_(ports.measurer.get()),
+      bounds_(BoundsOf(chain, 0)) {}
 
 absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& ports,
                                                                const Chain& chain, int64_t rows,
@@ -33,12 +34,24 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
   if (!of_own_families) {
     SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_, 0, true));
   }
-  SINTER_RETURN_IF_ERROR(made->Upload(seed));
+  SINTER_ASSIGN_OR_RETURN(made->inputs_, RandomInputs(chain, rows, seed));
+  SINTER_RETURN_IF_ERROR(made->Upload());
   return made;
 }
 
-absl::Status DeviceChain::Upload(uint64_t seed) {
-  SINTER_ASSIGN_OR_RETURN(inputs_, RandomInputs(chain_, rows_, seed));
+absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& ports,
+                                                               const Chain& chain, int64_t rows,
+                                                               std::vector<std::string> inputs,
+                                                               const Bounds& bounds) {
+  std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
+  made->inputs_ = std::move(inputs);
+  made->bounds_ = bounds;
+  made->skips_final_cast_ = true;
+  SINTER_RETURN_IF_ERROR(made->Upload());
+  return made;
+}
+
+absl::Status DeviceChain::Upload() {
   for (const std::string& input : inputs_) {
     SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena_.Allocate(input.size()));
     SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer, input.data(), input.size()));
@@ -137,6 +150,10 @@ absl::StatusOr<std::string> DeviceChain::DownloadOutput() {
   return bytes;
 }
 
+absl::Status DeviceChain::Replace(int input, const std::string& bytes) {
+  return measurer_->Upload(input_buffer(input), bytes.data(), bytes.size());
+}
+
 absl::StatusOr<std::string> DeviceChain::RunOver(const BoundRun& run, int input, int64_t m) {
   const DeviceBuffer buffer = input_buffer(input);
   std::string bytes = inputs_[static_cast<size_t>(input)];
@@ -156,8 +173,9 @@ absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
     } else {
       std::vector<const void*> inputs;
       for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
-      SINTER_ASSIGN_OR_RETURN(std::vector<std::vector<double>> outputs,
-                              RunReferenceF64(chain_, rows_, inputs));
+      SINTER_ASSIGN_OR_RETURN(
+          std::vector<std::vector<double>> outputs,
+          RunReferenceF64(chain_, rows_, inputs, {.skip_final_cast = skips_final_cast_}));
       reference_ = std::move(outputs[0]);
     }
   }
@@ -182,13 +200,18 @@ absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const
   return absl::OkStatus();
 }
 
-absl::Status DeviceChain::Check(const std::string& output, int64_t m, ErrorMeasure* measure) {
+absl::Status DeviceChain::Check(const std::string& output, int64_t m) {
+  return Check(output, m, bounds_);
+}
+
+absl::Status DeviceChain::Check(const std::string& output, int64_t m, const Bounds& bounds) {
   SINTER_ASSIGN_OR_RETURN(const std::vector<double>* reference, Reference());
   SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(chain_, 0, m, output));
   const absl::Span<const double> want(reference->data(), got.size());
   const ErrorMeasure errors = Compare(got, want, chain_.output_type(0).dtype);
-  if (measure != nullptr) *measure = errors;
-  if (!errors.Within(BoundsOf(chain_, 0))) {
+  worst_.relative = std::max(worst_.relative, errors.relative);
+  worst_.max = std::max(worst_.max, errors.max_over_rms);
+  if (!errors.Within(bounds)) {
     return absl::DataLossError(absl::StrCat("wrong at m ", m, ": ", errors.ToString()));
   }
   return CheckGuard(output, m);

@@ -24,6 +24,12 @@ class DeviceChain {
   // guard.
   static absl::StatusOr<std::unique_ptr<DeviceChain>> Make(const Ports& ports, const Chain& chain,
                                                            int64_t rows, uint64_t seed);
+  // Of these inputs (canonical), any chain of one output. Its values are held to `bounds`, by a
+  // reference that leaves out the last cast.
+  static absl::StatusOr<std::unique_ptr<DeviceChain>> Make(const Ports& ports, const Chain& chain,
+                                                           int64_t rows,
+                                                           std::vector<std::string> inputs,
+                                                           const Bounds& bounds);
 
   const Chain& chain() const { return chain_; }
   // Empty of grouped, batched and four-bit products.
@@ -47,6 +53,8 @@ class DeviceChain {
   // Poison, one launch, wait; the whole output buffer with its guard.
   absl::StatusOr<std::string> Run(const BoundRun& run, int64_t m, bool pdl = false);
   absl::StatusOr<std::string> DownloadOutput();
+  // Other bytes for an input (canonical), of which the reference does not know.
+  absl::Status Replace(int input, const std::string& bytes);
   // For a plan that BindOver bound: restores the input, launches once, waits; returns the whole
   // buffer of the input.
   absl::StatusOr<std::string> RunOver(const BoundRun& run, int input, int64_t m);
@@ -54,15 +62,18 @@ class DeviceChain {
   // The float64 reference of all rows, once computed.
   absl::StatusOr<const std::vector<double>*> Reference();
 
-  // OK when the first m rows are within both bounds of the dtype and nothing else of `output` was
-  // written. `measure`, when given, receives the errors.
-  absl::Status Check(const std::string& output, int64_t m, ErrorMeasure* measure = nullptr);
+  // OK when the first m rows are within the bounds, by default those of the dtype, and nothing else
+  // of `output` was written.
+  absl::Status Check(const std::string& output, int64_t m);
+  absl::Status Check(const std::string& output, int64_t m, const Bounds& bounds);
+  // The largest errors that Check has seen, each by itself.
+  const Bounds& worst() const { return worst_; }
   // OK when nothing of `output` was written.
   absl::Status CheckUntouched(const std::string& output) { return CheckGuard(output, 0); }
 
  private:
   DeviceChain(const Ports& ports, const Chain& chain, int64_t rows);
-  absl::Status Upload(uint64_t seed);
+  absl::Status Upload();  // inputs_
   absl::StatusOr<BoundRun> BindTo(LoadedPlanPtr plan, DevicePtr output);
   absl::Status CheckGuard(const std::string& output, int64_t m) const;
 
@@ -75,6 +86,8 @@ class DeviceChain {
   std::vector<std::string> inputs_;
   std::vector<DeviceBuffer> buffers_;  // canonical inputs, then the output
   std::vector<double> reference_;
+  bool skips_final_cast_ = false;  // the reference
+  Bounds bounds_, worst_;
 };
 
 }  // namespace sinter::gpu_testing

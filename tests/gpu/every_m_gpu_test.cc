@@ -6,57 +6,30 @@ namespace {
 
 constexpr int64_t kMost = 300;
 
-FfnSpec PlainSpec() { return FfnSpec{.n = 768, .k = 384, .l = 264, .act = Activation::kRelu}; }
-
-// Large enough that C goes through memory.
-FfnSpec LargeSpec() {
-  FfnSpec spec = PlainSpec();
-  spec.n = 2048;
-  spec.k = 512;
-  spec.l = 520;
-  return spec;
-}
-
-FfnSpec GatedSpec() {
-  return FfnSpec{
-      .gated = true, .n = 640, .k = 256, .l = 320, .act = Activation::kSilu, .layout = Layout::kIO};
-}
+constexpr char kPlain[] = "n768 k384 l264 relu";
 
 class EveryM : public GpuTest {
  protected:
-  // Every m from 1 to 300 with the plan of its bucket.
-  void Sweep(const FfnSpec& spec, PrepareOptions::Choice choice) {
-    const Chain chain = Got(MakeFfnChain(spec));
-    std::vector<PlanJob> jobs;
-    for (int64_t m = 1; m <= kMost; ++m) {
-      if (jobs.empty() || BucketOf(jobs.back().m) != BucketOf(m)) {
-        jobs.push_back({&chain, m, choice});
-      }
-    }
-    const std::vector<absl::StatusOr<PreparedPlanPtr>> plans = PrepareAll(engine(), jobs);
+  void Sweep(const char* ffn, PrepareOptions::Choice choice) {
+    const Chain chain = Got(MakeFfnChain(ReadFfn(ffn)));
     const auto data = Got(DeviceChain::Make(ports(), chain, kMost, 7));
-    std::map<int64_t, BoundRun> bound;
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      ASSERT_OK(plans[i]) << "bucket " << BucketOf(jobs[i].m);
-      const BoundRun run = Got(data->Bind(*plans[i]));
-      bound[BucketOf(jobs[i].m)] = run;
-    }
-    for (int64_t m = 1; m <= kMost; ++m) {
-      const absl::StatusOr<std::string> output = data->Run(bound[BucketOf(m)], m);
-      ASSERT_OK(output) << "m " << m;
-      ASSERT_OK(data->Check(*output, m)) << "bucket " << BucketOf(m);
-    }
+    ExpectEveryM(*data, kMost, PlansOfBuckets(chain, kMost, choice));
   }
 };
 
-TEST_F(EveryM, PlainFused) { Sweep(PlainSpec(), PrepareOptions::Choice::kFused); }
-TEST_F(EveryM, PlainUnfused) { Sweep(PlainSpec(), PrepareOptions::Choice::kUnfused); }
-TEST_F(EveryM, LargeFused) { Sweep(LargeSpec(), PrepareOptions::Choice::kFused); }
-TEST_F(EveryM, GatedFused) { Sweep(GatedSpec(), PrepareOptions::Choice::kFused); }
-TEST_F(EveryM, GatedUnfused) { Sweep(GatedSpec(), PrepareOptions::Choice::kUnfused); }
+TEST_F(EveryM, PlainFused) { Sweep(kPlain, PrepareOptions::Choice::kFused); }
+TEST_F(EveryM, PlainUnfused) { Sweep(kPlain, PrepareOptions::Choice::kUnfused); }
+// So large that C goes through memory.
+TEST_F(EveryM, LargeFused) { Sweep("n2048 k512 l520 relu", PrepareOptions::Choice::kFused); }
+TEST_F(EveryM, GatedFused) {
+  Sweep("gated n640 k256 l320 silu io", PrepareOptions::Choice::kFused);
+}
+TEST_F(EveryM, GatedUnfused) {
+  Sweep("gated n640 k256 l320 silu io", PrepareOptions::Choice::kUnfused);
+}
 
 TEST_F(EveryM, NoRowsIsANoOp) {
-  const Chain chain = Got(MakeFfnChain(PlainSpec()));
+  const Chain chain = Got(MakeFfnChain(ReadFfn(kPlain)));
   for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
     const auto plan = Got(engine()->Prepare(chain, 16, {.choice = choice}));
     const auto data = Got(DeviceChain::Make(ports(), chain, 16, 7));
@@ -67,7 +40,7 @@ TEST_F(EveryM, NoRowsIsANoOp) {
 }
 
 TEST_F(EveryM, MoreRowsThanTheBucketAreRefused) {
-  const Chain chain = Got(MakeFfnChain(PlainSpec()));
+  const Chain chain = Got(MakeFfnChain(ReadFfn(kPlain)));
   const auto plan = Got(engine()->Prepare(chain, 16, PrepareOptions{}));
   const auto data = Got(DeviceChain::Make(ports(), chain, 32, 7));
   const auto run = Got(data->Bind(plan));
@@ -76,17 +49,14 @@ TEST_F(EveryM, MoreRowsThanTheBucketAreRefused) {
 }
 
 TEST_F(EveryM, MoreRowsThanTheLargestBucketAreLooped) {
-  FfnSpec spec{.n = 128, .k = 64, .l = 72, .act = Activation::kSilu};
   const int64_t rows = kLargestBucket + 333;
-  const Chain chain = Got(MakeFfnChain(spec));
+  const Chain chain = Got(MakeFfnChain(ReadFfn("n128 k64 l72 silu")));
   for (auto choice : {PrepareOptions::Choice::kFused, PrepareOptions::Choice::kUnfused}) {
     const auto plan = engine()->Prepare(chain, rows, {.choice = choice});
     if (!plan.ok() && choice == PrepareOptions::Choice::kFused) continue;  // no legal fused plan
     ASSERT_OK(plan);
     const auto data = Got(DeviceChain::Make(ports(), chain, rows, 7));
-    for (int64_t m : {kLargestBucket, kLargestBucket + 1, rows}) {
-      ExpectCorrect(*data, *plan, m, 2);
-    }
+    for (int64_t m : {kLargestBucket, kLargestBucket + 1, rows}) ExpectCorrect(*data, *plan, m, 2);
   }
 }
 

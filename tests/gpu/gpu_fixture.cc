@@ -76,19 +76,70 @@ void GpuTest::SetUpTestSuite() {
 
 void GpuTest::TearDownTestSuite() { engine_ = nullptr; }
 
-void GpuTest::ExpectCorrect(DeviceChain& data, PreparedPlanPtr plan, int64_t m, int repeats) {
-  const BoundRun bound = Got(data.Bind(plan));
-  std::string first;
-  for (int i = 0; i < repeats; ++i) {
-    const std::string output = Got(data.Run(bound, m));
-    if (i == 0) {
-      first = output;
-      EXPECT_OK(data.Check(first, m)) << plan->plan().ToText();
+void GpuTest::ExpectRows(DeviceChain& data, const BoundRun& run, absl::Span<const int64_t> ms,
+                         int repeats) {
+  for (const int64_t m : ms) {
+    std::string first;
+    for (int i = 0; i < repeats; ++i) {
+      const std::string output = Got(data.Run(run, m), absl::StrCat("m ", m));
+      if (i == 0) {
+        first = output;
+        EXPECT_OK(data.Check(first, m)) << "m " << m;
+      }
+      ASSERT_TRUE(output == first) << "run " << i << " of " << repeats << " differs at m " << m;
     }
-    ASSERT_TRUE(output == first) << "run " << i << " of " << repeats << " differs at m " << m
-                                 << "\n"
-                                 << plan->plan().ToText();
   }
+}
+
+void GpuTest::ExpectRows(DeviceChain& data, const LoadedPlanPtr& plan, absl::Span<const int64_t> ms,
+                         int repeats) {
+  ExpectRows(data, Got(data.Bind(plan)), ms, repeats);
+}
+
+void GpuTest::ExpectCorrect(DeviceChain& data, PreparedPlanPtr plan, int64_t m, int repeats) {
+  SCOPED_TRACE(plan->plan().ToText());
+  ExpectRows(data, Got(data.Bind(plan)), {m}, repeats);
+}
+
+std::map<int64_t, PreparedPlanPtr> GpuTest::PlansOfBuckets(const Chain& chain, int64_t most,
+                                                           PrepareOptions::Choice choice) {
+  std::vector<PlanJob> jobs;
+  for (int64_t m = 1; m <= most; m = BucketOf(m) + 1) jobs.push_back({&chain, m, choice});
+  const auto plans = PrepareAll(engine(), jobs);
+  std::map<int64_t, PreparedPlanPtr> plan_of_bucket;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const int64_t bucket = BucketOf(jobs[i].m);
+    plan_of_bucket[bucket] = Got(plans[i], absl::StrCat("bucket ", bucket));
+  }
+  return plan_of_bucket;
+}
+
+void GpuTest::ExpectEveryM(DeviceChain& data, int64_t most,
+                           const std::map<int64_t, PreparedPlanPtr>& plan_of_bucket) {
+  std::map<int64_t, BoundRun> bound;
+  for (const auto& [bucket, plan] : plan_of_bucket) bound[bucket] = Got(data.Bind(plan));
+  for (int64_t m = 1; m <= most; ++m) {
+    const std::string output = Got(data.Run(bound.at(BucketOf(m)), m), absl::StrCat("m ", m));
+    ASSERT_OK(data.Check(output, m)) << "bucket " << BucketOf(m);
+  }
+}
+
+GpuTest::PlanCounts GpuTest::RunPlans(const HandPlans& hand, const RunPlan& run) {
+  PlanCounts counts;
+  const auto built = BuildPlans(ports(), hand.chain, hand.plans, hand.options);
+  const auto data = Got(DeviceChain::Make(ports(), *hand.chain, hand.rows, hand.seed));
+  for (size_t i = 0; i < built.size(); ++i) {
+    SCOPED_TRACE(hand.plans[i].ToText());
+    if (!built[i].ok() && hand.may_be_refused) {
+      std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
+      ++counts.refused;
+      continue;
+    }
+    run(*data, Got(built[i], hand.plans[i].ToText()));
+    if (HasFatalFailure()) break;
+    ++counts.ran;
+  }
+  return counts;
 }
 
 }  // namespace sinter::gpu_testing

@@ -203,9 +203,8 @@ class GraphNodes : public StreamTest {
 
   // Plans of `dataflow` from all over its space.
   void ExpectALaunchsBytesOf(Dataflow dataflow) {
-    const auto chain = std::make_shared<const Chain>(
-        MakeFfnChain({.gated = true, .n = 1024, .k = 512, .l = 512, .act = Activation::kSilu})
-            .value());
+    const auto chain =
+        std::make_shared<const Chain>(MakeFfnChain(ReadFfn("gated n1024 k512 l512 silu")).value());
     const std::vector<Plan> plans = SpreadPlans(*chain, kBucket, ports().model, dataflow, 8);
     ASSERT_FALSE(plans.empty());
     bool clusters = false, cooperative = false;
@@ -259,9 +258,7 @@ TEST_F(GraphNodes, OfMoreRowsThanTheLargestBucket) {
 }
 
 TEST_F(GraphNodes, BehindAKernelThatWritesLate) {
-  const Chain chain =
-      MakeFfnChain({.gated = true, .n = 3072, .k = 1024, .l = 1024, .act = Activation::kSilu})
-          .value();
+  const Chain chain = MakeFfnChain(ReadFfn("gated n3072 k1024 l1024 silu")).value();
   const int a = MatchProducts(chain).value().rows;
   for (const auto choice : {kFused, kUnfused}) {
     const auto plan = Got(engine()->Prepare(chain, kBucket, {.choice = choice}));

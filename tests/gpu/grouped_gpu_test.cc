@@ -8,6 +8,7 @@
 #include "tests/gpu/stream_fixture.h"
 #include "tests/support/chains.h"
 #include "tests/support/grouped_ends.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::grouped {
 namespace {
@@ -198,6 +199,10 @@ class Routed {
     ASSERT_OK(measurer_->Upload(buffers_[input], inputs_[input].data(), inputs_[input].size()));
   }
   std::string& input(const std::string& name) { return inputs_[InputOf(name)]; }
+  void WriteNumbers(const std::string& name, const Ids& numbers) {
+    Write(name, std::string(reinterpret_cast<const char*>(numbers.data()),
+                            numbers.size() * sizeof(int32_t)));
+  }
   void Route(const Ids& ids) { WriteNumbers("ids", ids); }
   void RouteEnds(const Ids& ends) { WriteNumbers("ends", ends); }
 
@@ -258,11 +263,6 @@ class Routed {
   }
 
  private:
-  void WriteNumbers(const std::string& name, const Ids& numbers) {
-    Write(name, std::string(reinterpret_cast<const char*>(numbers.data()),
-                            numbers.size() * sizeof(int32_t)));
-  }
-
   // Inputs and output, once.
   void Allocate() {
     if (!buffers_.empty()) return;
@@ -319,6 +319,40 @@ class Grouped : public StreamTest {
     for (const Routing& routing : kRoutings) {
       data.Route(RoutedTo(routing, rows, top, experts, 3));
       for (const int64_t m : ms) data.Expect(m, routing.name);
+    }
+  }
+
+  // Every form of tiles, on grids of each number of blocks, by each routing of `rows` rows (all
+  // slots' ids, or ends) and at each number of rows. `refused` forms must be illegal.
+  struct Sizes {
+    int64_t rows, top;
+    int32_t experts;
+  };
+  void ExpectForms(Routed&& data, const std::vector<Form>& forms, int refused,
+                   const std::vector<int>& grids, const Sizes& sizes,
+                   const std::vector<int64_t>& ms, absl::Span<const Routing> routings = kRoutings) {
+    std::vector<std::pair<std::string, Ids>> ids;
+    for (const Routing& routing : routings) {
+      ids.push_back({routing.name, RoutedTo(routing, sizes.rows, sizes.top, sizes.experts, 3)});
+    }
+    ExpectForms(data, forms, refused, grids, "ids", ids, ms);
+  }
+  void ExpectForms(Routed& data, const std::vector<Form>& forms, int refused,
+                   const std::vector<int>& grids, const std::string& input,
+                   const std::vector<std::pair<std::string, Ids>>& routings,
+                   const std::vector<int64_t>& ms) {
+    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, refused);
+    for (size_t form = 0; form < forms.size(); ++form) {
+      SCOPED_TRACE(forms[form].ToString());
+      if (built[form] == nullptr) continue;
+      for (const int blocks : grids) {
+        data.Use(ports(), *built[form], blocks);
+        if (HasFatalFailure()) return;
+        for (const auto& [name, numbers] : routings) {
+          data.WriteNumbers(input, numbers);
+          for (const int64_t m : ms) data.Expect(m, name);
+        }
+      }
     }
   }
 };
@@ -478,26 +512,14 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
                                 "act=gelu_tanh order=up_gate dtype=f16"),
                                "grouped_matmul m=M experts=2 top=1 n=1040 k=64"};
   constexpr int64_t kRows = 700;
-  const int tops[] = {3, 2, 1}, experts[] = {5, 300, 2};
+  const Sizes sizes[] = {{kRows, 3, 5}, {kRows, 2, 300}, {kRows, 1, 2}};
   // 128 x 256 tiles of up to two steps of K; with pauses and without, swapped ones of one step.
   const int refused[] = {0, 9, 9};
-  for (size_t line = 0; line < 3; ++line) {
-    Routed data(ports(), lines[line], kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, refused[line]);
-    for (size_t form = 0; form < forms.size(); ++form) {
-      SCOPED_TRACE(absl::StrCat(lines[line], "; ", forms[form].ToString()));
-      if (built[form] == nullptr) continue;
-      for (const int blocks : {4, 132}) {
-        data.Use(ports(), *built[form], blocks);
-        if (HasFatalFailure()) return;
-        for (const Routing& routing : kRoutings) {
-          data.Route(RoutedTo(routing, kRows, tops[line], experts[line], 3));
-          for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{257}, kRows}) {
-            data.Expect(m, routing.name);
-          }
-        }
-      }
-    }
+  for (size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE(lines[i]);
+    ExpectForms(Routed(ports(), lines[i], kRows), forms, refused[i], {4, 132}, sizes[i],
+                {0, 1, 257, kRows});
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -515,19 +537,10 @@ TEST_F(Grouped, WarpsSumAnyK) {
         "scaled_grouped_matmul n=400 k=256 dtype=f32 scales=group",
         "scaled_grouped_matmul n=400 k=4224 dtype=f32 scales=group",
         "scaled_grouped_matmul n=400 k=4112 dtype=f32 scales=row"}) {
-    Routed data(ports(), absl::StrCat(line, " m=M experts=5 top=3"), kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, 0);
     SCOPED_TRACE(line);
-    ASSERT_EQ(built.size(), 1u);
-    if (built[0] == nullptr) continue;
-    for (const int blocks : {3, 132}) {
-      data.Use(ports(), *built[0], blocks);
-      if (HasFatalFailure()) return;
-      for (const Routing& routing : kRoutings) {
-        data.Route(RoutedTo(routing, kRows, 3, 5, 3));
-        for (const int64_t m : {int64_t{0}, int64_t{1}, kRows}) data.Expect(m, routing.name);
-      }
-    }
+    ExpectForms(Routed(ports(), absl::StrCat(line, " m=M experts=5 top=3"), kRows), forms, 0,
+                {3, 132}, {kRows, 3, 5}, {0, 1, kRows});
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -556,18 +569,11 @@ TEST_F(Grouped, EveryFormOfScaledProductsEqualsTheReferenceWithPausesToo) {
       {"scaled_grouped_matmul n=400 k=656 dtype=f32 scales=row", 0}};
   for (const auto& [form, refused] : forms_of) {
     const std::string line = absl::StrCat(form, " m=M experts=5 top=3");
-    Routed data(ports(), line, kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, refused);
-    for (size_t i = 0; i < forms.size(); ++i) {
-      SCOPED_TRACE(absl::StrCat(line, "; ", forms[i].ToString()));
-      if (built[i] == nullptr) continue;
-      data.Use(ports(), *built[i], 8);
-      if (HasFatalFailure()) return;
-      for (const int routing : {0, 5, 8}) {
-        data.Route(RoutedTo(kRoutings[routing], kRows, 3, 5, 3));
-        for (const int64_t m : {int64_t{1}, kRows}) data.Expect(m, kRoutings[routing].name);
-      }
-    }
+    SCOPED_TRACE(line);
+    const Routing routings[] = {kRoutings[0], kRoutings[5], kRoutings[8]};
+    ExpectForms(Routed(ports(), line, kRows), forms, refused, {8}, {kRows, 3, 5}, {1, kRows},
+                routings);
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -610,51 +616,32 @@ TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
       forms.push_back({{128, 256, 4, 1, 2}});
       forms.push_back({{128, 256, 4, 1, 1}});
     }
-    Routed data(ports(), line, kRows);
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, 0);
-    for (size_t form = 0; form < forms.size(); ++form) {
-      SCOPED_TRACE(absl::StrCat(line, "; ", forms[form].ToString()));
-      ASSERT_TRUE(built[form] != nullptr);
-      data.Use(ports(), *built[form], 132);
-      if (HasFatalFailure()) return;
-      for (const int64_t first : {0,   1,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,
-                                  64,  65,  95,  96,  97,  127, 128, 129, 130, 223, 224, 225,
-                                  240, 241, 255, 256, 257, 258, 383, 511, 512, 513, 768, 1199}) {
-        Ids ids;
-        for (int64_t i = 0; i < kRows; ++i) {
-          ids.push_back(i % kRows < first ? 2 : i % 5 == 0 ? -1 : 0);
-        }
-        data.Route(ids);
-        data.Expect(kRows, absl::StrCat(first, " rows of expert 2"));
-      }
+    std::vector<std::pair<std::string, Ids>> routings;
+    for (const int64_t first : {0,   1,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,
+                                64,  65,  95,  96,  97,  127, 128, 129, 130, 223, 224, 225,
+                                240, 241, 255, 256, 257, 258, 383, 511, 512, 513, 768, 1199}) {
+      Ids ids;
+      for (int64_t i = 0; i < kRows; ++i) ids.push_back(i < first ? 2 : i % 5 == 0 ? -1 : 0);
+      routings.push_back({absl::StrCat(first, " rows of expert 2"), ids});
     }
+    SCOPED_TRACE(line);
+    Routed data(ports(), line, kRows);
+    ExpectForms(data, forms, 0, {132}, "ids", routings, {kRows});
+    if (HasFatalFailure()) return;
   }
 }
 
 // c = silu(gate) * up with gate and up in turns, from `first` on, and biases of 5 experts; then the
 // second product with biases. [experts, out, in], or in, out.
-Chain BiasedFfn(int first, bool oi, DType bias_type) {
-  const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), dim(200)}}, {false, {}, "x"});
-  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), dim(2)}}, {false, {}, "ids"});
-  const auto matrices = [&](const char* name, int64_t out, int64_t in) {
-    return *b.Input({DType::kBF16, {dim(5), dim(oi ? out : in), dim(oi ? in : out)}},
-                    {true, {}, name});
-  };
-  const auto biased = [&](const char* name, ValueId y, int64_t n) {
-    const ValueId bias = *b.Input({bias_type, {dim(5), dim(n)}}, {true, {}, name});
-    const ValueId rows = *b.Gather(bias, ids);
-    const bool wide = bias_type == DType::kF32;
-    return *b.Binary(BinaryKind::kAdd, y, wide ? rows : *b.Cast(rows, DType::kF32));
-  };
-  const ValueId y = biased("b1", *b.GroupedMatmul(x, matrices("w1", 416, 200), ids, oi), 416);
-  const auto half = [&](int64_t start) {
-    return *b.Slice(y, {0, 0, start}, {Dim::M(), dim(2), dim(416)}, {1, 1, 2});
-  };
-  const ValueId c = *b.Cast(*AddSwiglu(b, half(first), half(1 - first)), DType::kBF16);
-  const ValueId z = biased("b2", *b.GroupedMatmul(c, matrices("w2", 272, 208), ids, oi), 272);
-  return Finished(b, {*b.Cast(z, DType::kBF16)});
+Chain BiasedFfn(int first, bool oi, const char* bias_type) {
+  return ReadChain(
+      "x: bf16[M,200]; ids: s32[M,2]; w1: const bf16[5,$0]; b1: const $4[5,416];"
+      "y = grouped(x, w1$5, ids) + $6(gather(b1, ids));"
+      "c = bf16(swiglu(y[:, :, $2:416:2], y[:, :, $3:416:2]));"
+      "w2: const bf16[5,$1]; b2: const $4[5,272];"
+      "out bf16(grouped(c, w2$5, ids) + $6(gather(b2, ids)))",
+      oi ? "416,200" : "200,416", oi ? "272,208" : "208,272", first, 1 - first, bias_type,
+      oi ? ".T" : "", absl::string_view(bias_type) == "f32" ? "" : "f32");
 }
 
 TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
@@ -669,20 +656,12 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
                                           false);
   for (const int first : {0, 1}) {
     for (const bool oi : {true, false}) {
-      Routed data(ports(), BiasedFfn(first, oi, first == 0 ? DType::kBF16 : DType::kF32), kRows);
       // 128 x 256 tiles have no registers for a pair's biases; swapped ones and dots of warps are
       // for layout oi.
-      const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, oi ? 1 : 3);
-      for (size_t form = 0; form < forms.size(); ++form) {
-        SCOPED_TRACE(absl::StrCat("first ", first, oi ? " oi " : " io ", forms[form].ToString()));
-        if (built[form] == nullptr) continue;
-        data.Use(ports(), *built[form], 16);
-        if (HasFatalFailure()) return;
-        for (const Routing& routing : kRoutings) {
-          data.Route(RoutedTo(routing, kRows, 2, 5, 3));
-          for (const int64_t m : {int64_t{1}, int64_t{257}, kRows}) data.Expect(m, routing.name);
-        }
-      }
+      SCOPED_TRACE(absl::StrCat("first ", first, oi ? " oi" : " io"));
+      ExpectForms(Routed(ports(), BiasedFfn(first, oi, first == 0 ? "bf16" : "f32"), kRows), forms,
+                  oi ? 1 : 3, {16}, {kRows, 2, 5}, {1, 257, kRows});
+      if (HasFatalFailure()) return;
     }
   }
 }
@@ -700,19 +679,11 @@ TEST_F(Grouped, AnyEndEqualsTheReferenceInEveryForm) {
                                            {64, 256, 5, 1, 1}},
                                           false);
   for (const testing::GroupedEndCase& one : testing::GroupedEndCases()) {
-    Routed data(ports(), one.Make(5, 2, 208, 200), kRows);
     const bool biased_pair = absl::StrContains(one.name, "a pair with biases");
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, biased_pair ? 1 : 0);
-    for (size_t form = 0; form < forms.size(); ++form) {
-      SCOPED_TRACE(absl::StrCat(one.name, " ", forms[form].ToString()));
-      if (built[form] == nullptr) continue;
-      data.Use(ports(), *built[form], 16);
-      if (HasFatalFailure()) return;
-      for (const Routing& routing : kRoutings) {
-        data.Route(RoutedTo(routing, kRows, 2, 5, 3));
-        for (const int64_t m : {int64_t{1}, int64_t{157}, kRows}) data.Expect(m, routing.name);
-      }
-    }
+    SCOPED_TRACE(one.name);
+    ExpectForms(Routed(ports(), one.Make(5, 2, 208, 200), kRows), forms, biased_pair ? 1 : 0, {16},
+                {kRows, 2, 5}, {1, 157, kRows});
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -745,25 +716,18 @@ std::vector<std::pair<std::string, Ids>> EndsOf(int64_t rows, int64_t experts) {
 }
 
 // A gated pair, or a product, times a number of each row, by ends.
-Chain ByEnds(int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_sums, DType dtype) {
-  const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
-  ChainBuilder b;
-  const ValueId x = *b.Input({dtype, {Dim::M(), dim(k)}}, {false, {}, "x"});
-  const ValueId w =
-      *b.Input({dtype, {dim(experts), dim(gated ? 2 * n : n), dim(k)}}, {true, {}, "w"});
-  const ValueId ends = *b.Input({DType::kS32, {dim(experts)}}, {false, {}, "ends"});
-  const ValueId factor = *b.Input({DType::kF32, {Dim::M(), dim(1)}}, {false, {}, "factor"});
-  ValueId y = *b.GroupedMatmulByEnds(x, w, ends, true);
-  const auto weigh = [&] {
-    y = *b.Binary(BinaryKind::kMul, y, *b.Broadcast(factor, std::vector<Dim>(b.TypeOf(y).dims)));
-  };
-  if (factor_on_sums) weigh();
-  if (gated) {
-    const ValueId gate = *b.Slice(y, {0, 0}, {Dim::M(), dim(n)});
-    y = *AddSwiglu(b, gate, *b.Slice(y, {0, n}, {Dim::M(), dim(2 * n)}));
-  }
-  if (!factor_on_sums) weigh();
-  return Finished(b, {*b.Cast(y, dtype)});
+Chain ByEnds(int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_sums,
+             const char* dtype) {
+  ChainReader r(
+      "x: $3[M,$2]; w: const $3[$0,$1,$2]; ends: s32[$0]; factor: f32[M,1];"
+      "y = grouped_by_ends(x, w.T, ends)",
+      experts, gated ? 2 * n : n, k, dtype);
+  constexpr char kWeigh[] = "y = y * spread(factor, y)";
+  if (factor_on_sums) r.Add(kWeigh);
+  if (gated) r.Add("y = swiglu(y[:, 0:$0], y[:, $0:$1])", n, 2 * n);
+  if (!factor_on_sums) r.Add(kWeigh);
+  r.Add("out $0(y)", dtype);
+  return r.Finish();
 }
 
 TEST_F(Grouped, EndsOfAnyValuesEqualTheReferenceInEveryForm) {
@@ -777,29 +741,17 @@ TEST_F(Grouped, EndsOfAnyValuesEqualTheReferenceInEveryForm) {
                                            {128, 256, 4, 1, 1},
                                            {64, 256, 5, 1, 2}},
                                           false);
-  struct Shape {
-    int64_t experts, n, k;
-    bool gated, factor_on_sums;
-    DType dtype;
-  };
-  for (const Shape& of :
-       {Shape{5, 208, 200, true, false, DType::kBF16}, Shape{300, 64, 128, true, true, DType::kF16},
-        Shape{1, 1040, 72, false, false, DType::kBF16}}) {
-    Routed data(ports(), ByEnds(of.experts, of.n, of.k, of.gated, of.factor_on_sums, of.dtype),
-                kRows);
+  const auto expect = [&](int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_sums,
+                          const char* dtype) {
+    SCOPED_TRACE(absl::StrCat(experts, " experts"));
+    Routed data(ports(), ByEnds(experts, n, k, gated, factor_on_sums, dtype), kRows);
     // 128 x 256 tiles of up to two steps of K.
-    const std::vector<LoadedPlanPtr> built = data.Build(ports(), forms, of.k <= 128 ? 1 : 0);
-    for (size_t form = 0; form < forms.size(); ++form) {
-      SCOPED_TRACE(absl::StrCat(of.experts, " experts; ", forms[form].ToString()));
-      if (built[form] == nullptr) continue;
-      data.Use(ports(), *built[form], 20);
-      if (HasFatalFailure()) return;
-      for (const auto& [name, ends] : EndsOf(kRows, of.experts)) {
-        data.RouteEnds(ends);
-        for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{257}, kRows}) data.Expect(m, name);
-      }
-    }
-  }
+    ExpectForms(data, forms, k <= 128 ? 1 : 0, {20}, "ends", EndsOf(kRows, experts),
+                {0, 1, 257, kRows});
+  };
+  expect(5, 208, 200, true, false, "bf16");
+  expect(300, 64, 128, true, true, "f16");
+  expect(1, 1040, 72, false, false, "bf16");
 }
 
 // Ends count all rows of a launch that is cut into passes.

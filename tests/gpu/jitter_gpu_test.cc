@@ -9,17 +9,7 @@ constexpr int64_t kRows = 128;
 constexpr size_t kSchedules = 12;  // of each dataflow and chain
 
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain{.n = 1536, .k = 384, .l = 384, .act = Activation::kRelu};
-  FfnSpec gated = plain;
-  gated.gated = true;
-  gated.n = 1024;
-  gated.act = Activation::kSilu;
-  gated.layout = Layout::kIO;
-  FfnSpec tiny = plain;
-  tiny.n = 512;
-  tiny.k = 416;
-  tiny.l = 256;
-  return {plain, gated, tiny};
+  return ReadFfns({"n1536 k384 l384 relu", "gated n1024 k384 l384 silu io", "n512 k416 l256 relu"});
 }
 
 class Jitter : public GpuTest {

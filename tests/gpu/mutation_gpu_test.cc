@@ -90,10 +90,11 @@ TEST(Mutations, EveryMutantIsCaught) {
     const Mutation& mutation = mutations[i];
     const std::string fate = FateOf(children[i]);
     std::printf("%2zu %-8s %-10s %s: %s%s", i, fate.c_str(), mutation.must_die ? "" : "(may live)",
-                mutation.header, mutation.name, children[i].output.empty() ? "\n" : "; ");
+                mutation.header.c_str(), mutation.name.c_str(),
+                children[i].output.empty() ? "\n" : "; ");
     std::printf("%s", children[i].output.c_str());
     EXPECT_NE(fate, "broken") << mutation.name << ": " << children[i].output;
-    const bool control = mutation.find[0] == '\0';
+    const bool control = mutation.find.empty();
     if (control) {
       EXPECT_EQ(fate, "survived") << mutation.name << ": " << children[i].output;
     } else if (mutation.must_die) {

@@ -1,6 +1,5 @@
 // Mutations: device headers with one wait, fence or arrive taken out. Each must be caught.
-#ifndef SINTER_TESTS_GPU_MUTATIONS_H_
-#define SINTER_TESTS_GPU_MUTATIONS_H_
+#pragma once
 
 #include "src/base/compile_request.h"
 #include "src/product/schedule.h"
@@ -30,21 +29,19 @@ enum class Needs {
 };
 
 struct Mutation {
-  const char* name;
-  const char* header;  // as generated source includes it
-  const char* find;    // replaced where it stands once; white space does not count
-  const char* replace;
+  std::string name;
+  std::string header;  // as generated source includes it
+  std::string find;    // replaced where it stands once; white space does not count
+  std::string replace;
   Dataflow dataflow;  // that it is tried on
   Needs needs = Needs::kAny;
   bool must_die = true;  // false: the hardware may hide it; reported only
 };
 
-// Those that replace nothing, a kernel each, must survive.
+// Those of mutations.txt, in its order. The ones that replace nothing, a kernel each, must survive.
 std::vector<Mutation> AllMutations();
 
 // An error unless the header has the text in one place: the table must follow the device library.
 absl::Status Apply(const Mutation& mutation, CompileRequest* request);
 
 }  // namespace sinter::gpu_testing
-
-#endif  // SINTER_TESTS_GPU_MUTATIONS_H_

@@ -15,7 +15,7 @@ TEST(Mutations, EachAppliesToTheDeviceLibrary) {
   for (const Mutation& mutation : AllMutations()) {
     CompileRequest request = original;
     EXPECT_OK(Apply(mutation, &request));
-    const bool control = mutation.find[0] == '\0';
+    const bool control = mutation.find.empty();
     EXPECT_EQ(request.headers == original.headers, control) << mutation.name;
     EXPECT_TRUE(names.insert(mutation.name).second) << mutation.name;
     lethal += !control && mutation.must_die ? 1 : 0;

@@ -8,14 +8,14 @@
 #include "tests/gpu/gpu_tests.h"
 #include "tests/support/attention_chains.h"
 #include "tests/support/op_functions.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::octaves {
 namespace {
 
 using reference::RoundTo;
 
-constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
-constexpr int64_t kColumns = 512;
+constexpr int64_t kColumns = 512;  // of all chains
 
 struct Type {
   DType dtype;
@@ -68,6 +68,16 @@ std::vector<float> RowsOfOctaves(const Type& type, bool positive, uint32_t seed,
   return values;
 }
 
+// Canonical inputs, which may stand in another order than they were given.
+std::vector<std::string> InOrder(const Chain& chain, const std::vector<std::vector<float>>& given,
+                                 DType dtype) {
+  std::vector<std::string> inputs;
+  for (const int32_t input : chain.InputOrder()) {
+    inputs.push_back(BytesOf(given[static_cast<size_t>(input)], dtype));
+  }
+  return inputs;
+}
+
 struct Ran {
   std::vector<double> got, want;
 };
@@ -83,39 +93,13 @@ class Octaves : public GpuTest {
   absl::StatusOr<Ran> Run(const Chain& chain, int64_t m, const std::vector<std::string>& inputs,
                           PrepareOptions options = {}) {
     SINTER_ASSIGN_OR_RETURN(const PreparedPlanPtr plan, Prepare(chain, m, options));
-    Measurer& measurer = *ports().measurer;
-    DeviceArena arena(&measurer);
-    std::vector<DevicePtr> pointers(inputs.size() + 1);
-    std::vector<const void*> hosts;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena.Allocate(inputs[i].size()));
-      SINTER_RETURN_IF_ERROR(measurer.Upload(buffer, inputs[i].data(), inputs[i].size()));
-      pointers[static_cast<size_t>(chain.InputOrder()[i])] = buffer.ptr;
-      hosts.push_back(inputs[i].data());
-    }
-    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain, 0, m));
-    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer output,
-                            arena.Allocate(static_cast<uint64_t>(bytes)));
-    SINTER_RETURN_IF_ERROR(measurer.Fill(output, kPoison));
-    pointers.back() = output.ptr;
-    DeviceBuffer workspace{};
-    if (plan->WorkspaceBytes() > 0) {
-      SINTER_ASSIGN_OR_RETURN(workspace, arena.Allocate(plan->WorkspaceBytes()));
-      SINTER_RETURN_IF_ERROR(measurer.Fill(workspace, kPoison));
-      SINTER_RETURN_IF_ERROR(measurer.RunAndWait([&](StreamHandle stream) {
-        return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
-      }));
-    }
-    SINTER_ASSIGN_OR_RETURN(const auto binding, plan->Bind(pointers, workspace.ptr));
-    SINTER_RETURN_IF_ERROR(measurer.RunAndWait(
-        [&](StreamHandle stream) { return plan->Launch(*binding, stream, m, false); }));
-    std::string result(static_cast<size_t>(bytes), '\0');
-    SINTER_RETURN_IF_ERROR(measurer.Download(&result[0], output, result.size()));
+    SINTER_ASSIGN_OR_RETURN(const auto data, DeviceChain::Make(ports(), chain, m, inputs, {}));
+    SINTER_ASSIGN_OR_RETURN(const BoundRun run, data->Bind(plan));
+    SINTER_ASSIGN_OR_RETURN(const std::string result, data->Run(run, m));
     Ran ran;
     SINTER_ASSIGN_OR_RETURN(ran.got, OutputValues(chain, 0, m, result));
-    SINTER_ASSIGN_OR_RETURN(auto outputs,
-                            RunReferenceF64(chain, m, hosts, {.skip_final_cast = true}));
-    ran.want = std::move(outputs[0]);
+    SINTER_ASSIGN_OR_RETURN(const std::vector<double>* want, data->Reference());
+    ran.want = *want;
     return ran;
   }
 
@@ -148,16 +132,10 @@ class Octaves : public GpuTest {
     }
   }
 
-  static absl::StatusOr<ValueId> Narrowed(ChainBuilder& b, ValueId value, DType dtype) {
-    if (dtype == DType::kF32) return value;
-    return b.Cast(value, dtype);
-  }
-
   struct Case {
-    const char* name;
-    std::function<absl::StatusOr<ValueId>(ChainBuilder&, ValueId, ValueId)> make;
+    std::string name, text;  // of x, and of y if it is there
     Torch torch;
-    bool positive = false, two = false;
+    bool positive = false;
     double absolute = 0;
     int last = 127;  // octave in which what the chain says is still finite
   };
@@ -183,20 +161,13 @@ class Octaves : public GpuTest {
     // Zeros that are not at zero.
     const bool waves = kind == UnaryKind::kSin || kind == UnaryKind::kCos;
     const double absolute = waves ? 0x1p-22 : kind == UnaryKind::kLog ? 0x1p-21 : 0;
-    return {NameOf(kind).data(),
-            [kind](ChainBuilder& b, ValueId x, ValueId) { return b.Unary(kind, x); },
-            TorchOf(kind),
-            TraitsOf(kind).domain == Domain::kPositive,
-            false,
+    const std::string name(NameOf(kind));
+    return {name, name + "(x)", TorchOf(kind), TraitsOf(kind).domain == Domain::kPositive,
             absolute};
   }
   static Case Of(BinaryKind kind) {
-    return {NameOf(kind).data(),
-            [kind](ChainBuilder& b, ValueId x, ValueId y) { return b.Binary(kind, x, y); },
-            TorchOf(kind),
-            false,
-            true,
-            0};
+    const std::string name(NameOf(kind));
+    return {name, name + "(x, y)", TorchOf(kind)};
   }
 
   // Every op of the table that takes floats, but powers, whose octaves are few, and composites.
@@ -213,42 +184,17 @@ class Octaves : public GpuTest {
   }
 
   static std::vector<Case> Composites() {
-    const auto act = [](Activation kind) {
-      return [kind](ChainBuilder& b, ValueId x, ValueId) { return AddActivation(b, kind, x); };
-    };
-    return {
-        {"silu", act(Activation::kSilu), &TorchSilu},
-        {"gelu_erf", act(Activation::kGeluErf), &TorchGeluErf},
-        {"gelu_tanh", act(Activation::kGeluTanh), &TorchGeluTanh},
-        {"softplus", [](ChainBuilder& b, ValueId x, ValueId) { return AddSoftplus(b, x); },
-         &TorchSoftplus},
-        {"clamp", [](ChainBuilder& b, ValueId x, ValueId) { return AddClamp(b, x, -0.5, 6); },
-         [](float x, float) { return std::min(std::max(x, -0.5f), 6.0f); }},
-        {"log(1 + exp)",
-         [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
-           SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
-           SINTER_ASSIGN_OR_RETURN(const ValueId exp, b.Unary(UnaryKind::kExp, x));
-           SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, one, exp));
-           return b.Unary(UnaryKind::kLog, sum);
-         },
-         &TorchSoftplus, false, false, 0,
-         5},  // above 88 the exponential is infinite, in PyTorch's log(1 + exp(x)) too
-        {"1 + tanh",
-         [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
-           SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
-           SINTER_ASSIGN_OR_RETURN(const ValueId tanh, b.Unary(UnaryKind::kTanh, x));
-           return b.Binary(BinaryKind::kAdd, one, tanh);
-         },
-         [](float x, float) { return 1 + Tanh(x); }},
-        {"1 - tanh^2",
-         [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
-           SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
-           SINTER_ASSIGN_OR_RETURN(const ValueId tanh, b.Unary(UnaryKind::kTanh, x));
-           SINTER_ASSIGN_OR_RETURN(const ValueId square, b.Binary(BinaryKind::kMul, tanh, tanh));
-           return b.Binary(BinaryKind::kSub, one, square);
-         },
-         [](float x, float) { return 1 - Tanh(x) * Tanh(x); }},
-    };
+    return {{"silu", "silu(x)", &TorchSilu},
+            {"gelu_erf", "gelu_erf(x)", &TorchGeluErf},
+            {"gelu_tanh", "gelu_tanh(x)", &TorchGeluTanh},
+            {"softplus", "softplus(x)", &TorchSoftplus},
+            {"clamp", "clamp(x, -0.5, 6)",
+             [](float x, float) { return std::min(std::max(x, -0.5f), 6.0f); }},
+            // Above 88 the exponential is infinite, in PyTorch's log(1 + exp(x)) too.
+            {"log(1 + exp)", "log(1 + exp(x))", &TorchSoftplus, false, 0, 5},
+            {"1 + tanh", "1 + tanh(x)", [](float x, float) { return 1 + Tanh(x); }},
+            {"1 - tanh^2", "one = 1; t = tanh(x); one - t * t",
+             [](float x, float) { return 1 - Tanh(x) * Tanh(x); }}};
   }
   static float TorchSoftplus(float x, float) {
     return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x))));
@@ -261,27 +207,20 @@ class Octaves : public GpuTest {
 
   void ExpectStitched(const Case& c, Type type) {
     type.last = std::min(type.last, c.last);
-    ChainBuilder b;
-    const TensorType rows = {type.dtype, {Dim::M(), Dim::Constant(kColumns)}};
-    const ValueId x = *b.Input(rows), y = c.two ? *b.Input(rows) : kNoValue;
-    const auto wide = [&](ValueId v) {
-      return v == kNoValue || type.dtype == DType::kF32 ? v : *b.Cast(v, DType::kF32);
-    };
-    const auto made = Got(c.make(b, wide(x), wide(y)));
-    const auto chain = Finished(b, {*Narrowed(b, made, type.dtype)});
+    const bool two = absl::EndsWith(c.text, "(x, y)");
+    const Chain chain = ReadChain(
+        absl::StrCat(type.dtype == DType::kF32 ? (two ? "x, y: $0[M,512]; " : "x: $0[M,512]; ")
+                     : two                     ? "a, b: $0[M,512]; x = f32(a); y = f32(b); "
+                                               : "a: $0[M,512]; x = f32(a); ",
+                     c.text, type.dtype == DType::kF32 ? "; out _" : "; out $0(_)"),
+        NameOf(type.dtype));
     const std::vector<float> xs = RowsOfOctaves(type, c.positive, 1, kColumns);
     std::vector<float> ys;
-    if (c.two) {  // octaves from the largest to the smallest, so that all ratios occur
+    if (two) {  // octaves from the largest to the smallest, so that all ratios occur
       ys = RowsOfOctaves(type, false, 2, kColumns);
       std::reverse(ys.begin(), ys.end());
     }
-    // Canonical inputs may stand in another order than they were given.
-    std::vector<std::string> inputs;
-    for (int i = 0; i < chain.num_inputs(); ++i) {
-      inputs.push_back(
-          BytesOf(chain.InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, type.dtype));
-    }
-    const auto ran = Run(chain, type.last - type.first + 1, inputs);
+    const auto ran = Run(chain, type.last - type.first + 1, InOrder(chain, {xs, ys}, type.dtype));
     if (ran.status().code() == absl::StatusCode::kFailedPrecondition && standing_in_) return;
     ASSERT_OK(ran) << c.name;
     ++taken_;
@@ -308,21 +247,14 @@ TEST_F(Octaves, OfActivationsOfProducts) {
   for (const Type& type : {kTypes[0], kTypes[1]}) {
     for (const bool f32 : {false, true}) {
       for (const auto& [act, torch] : acts) {
-        ChainBuilder b;
-        const ValueId x = *b.Input({type.dtype, {Dim::M(), Dim::Constant(kColumns)}});
-        const ValueId w =
-            *b.Input({type.dtype, {Dim::Constant(kColumns), Dim::Constant(kColumns)}});
-        const auto y = Got(AddLinear(b, x, w, kNoValue, Layout::kOI, act));
-        const auto chain = Finished(b, {f32 ? y : *b.Cast(y, type.dtype)});
+        const Chain chain =
+            ReadChain("x: $0[M,512]; w: $0[512,512]; out $1(linear(x, w, none, $2))",
+                      NameOf(type.dtype), f32 ? "" : NameOf(type.dtype), NameOf(act));
         std::vector<float> identity(kColumns * kColumns);
         for (size_t i = 0; i < identity.size(); i += kColumns + 1) identity[i] = 1;
         const std::vector<float> xs = RowsOfOctaves(type, false, 3, kColumns);
-        std::vector<std::string> inputs;
-        for (int i = 0; i < 2; ++i) {
-          const bool rows = chain.InputOrder()[static_cast<size_t>(i)] == 0;
-          inputs.push_back(BytesOf(rows ? xs : identity, type.dtype));
-        }
-        const auto ran = Got(Run(chain, type.last - type.first + 1, inputs));
+        const auto ran =
+            Got(Run(chain, type.last - type.first + 1, InOrder(chain, {xs, identity}, type.dtype)));
         Type result = type;
         if (f32) {
           result.dtype = DType::kF32;
@@ -401,24 +333,12 @@ TEST_F(Octaves, OfScalesInFrontOfSoftmaxes) {
   const ScaledRows rows;
   const auto m = static_cast<int64_t>(rows.scales.size());
   for (const bool logarithm : {false, true}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(kColumns)}});
-    const ValueId scale = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(1)}});
-    const std::vector<Dim> dims = b.TypeOf(x).dims;
-    const ValueId z = *b.Binary(BinaryKind::kMul, x, *b.Broadcast(scale, dims));
-    const ValueId most = *b.Broadcast(*b.Reduce(ReduceKind::kMax, z, {1}, true), dims);
-    const ValueId apart = *b.Binary(BinaryKind::kSub, z, most);
-    const ValueId powers = *b.Unary(UnaryKind::kExp, apart);
-    const ValueId sum = *b.Reduce(ReduceKind::kSum, powers, {1}, true);
-    const ValueId y = logarithm ? *b.Binary(BinaryKind::kSub, apart,
-                                            *b.Broadcast(*b.Unary(UnaryKind::kLog, sum), dims))
-                                : *b.Binary(BinaryKind::kDiv, powers, *b.Broadcast(sum, dims));
-    const auto chain = Finished(b, {y});
-    std::vector<std::string> inputs;
-    for (const int given : chain.InputOrder()) {
-      inputs.push_back(BytesOf(given == 0 ? rows.scores : rows.scales, DType::kF32));
-    }
-    const auto ran = Got(Run(chain, m, inputs));
+    const Chain chain = ReadChain(
+        "x: f32[M,512]; scale: f32[M,1]; z = x * spread(scale, x);"
+        "apart = z - spread(reduce_max(z, 1, keep), x); powers = exp(apart);"
+        "total = sum(powers, 1, keep); out $0",
+        logarithm ? "apart - spread(log(total), x)" : "powers / spread(total, x)");
+    const auto ran = Got(Run(chain, m, InOrder(chain, {rows.scores, rows.scales}, DType::kF32)));
     for (size_t i = 0; i < ran.got.size(); ++i) {
       const double got = ran.got[i], want = ran.want[i];
       const bool same = got == want || std::fabs(got - want) <= 1e-5 + 1e-5 * std::fabs(want);
@@ -448,11 +368,8 @@ TEST_F(Octaves, OfScalesInAttention) {
             given[1].push_back(i / kHead % keys == 37 ? most : other);
             given[2].push_back(static_cast<float>(i % 7 - 3));
           }
-          std::vector<std::string> inputs;
-          for (const int input : chain.InputOrder()) {
-            inputs.push_back(BytesOf(given[static_cast<size_t>(input)], dtype));
-          }
-          const auto ran = Got(Run(chain, 1, inputs), form.Name());
+          const auto ran = Got(Run(chain, 1, InOrder(chain, {given[0], given[1], given[2]}, dtype)),
+                               form.Name());
           double worst = 0;
           for (size_t i = 0; i < ran.got.size(); ++i) {
             const double off = std::fabs(ran.got[i] - ran.want[i]);
@@ -469,21 +386,18 @@ TEST_F(Octaves, OfScalesInAttention) {
 // f32 sums of n terms err by at most n roundings; means as they do.
 TEST_F(Octaves, OfReductions) {
   const Type& type = kTypes[2];
-  for (const ReduceKind kind :
-       {ReduceKind::kSum, ReduceKind::kMean, ReduceKind::kMax, ReduceKind::kMin}) {
+  for (const absl::string_view kind : {"sum", "mean", "reduce_max", "reduce_min"}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(kColumns)}});
-      const auto chain = Finished(b, {*b.Reduce(kind, x, {1}, false)});
+      const Chain chain = ReadChain("x: $0[M,512]; out $1(x, 1)", NameOf(dtype), kind);
       Type octaves = type;
       octaves.dtype = dtype;
       octaves.first = -100;  // below, sums round to denormal numbers
-      octaves.last = kind == ReduceKind::kMean ? 126 : 110;
+      octaves.last = kind == "mean" ? 126 : 110;
       const std::vector<float> xs = RowsOfOctaves(octaves, true, 9, kColumns);
       const auto ran = Got(Run(chain, octaves.last - octaves.first + 1, {BytesOf(xs, dtype)}));
       for (size_t row = 0; row < ran.got.size(); ++row) {
         EXPECT_NEAR(ran.got[row], ran.want[row], 32 * 0x1p-24 * ran.want[row])
-            << NameOf(kind) << " " << NameOf(dtype) << " row " << row;
+            << kind << " " << NameOf(dtype) << " row " << row;
       }
     }
   }
@@ -530,17 +444,9 @@ TEST_F(Octaves, QuotientsUnderAStepAreExact) {
   }
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const bool floors : {false, true}) {
-      ChainBuilder b;
-      const TensorType rows = {dtype, {Dim::M(), Dim::Constant(kColumns)}};
-      const ValueId x = *b.Input(rows), y = *b.Input(rows);
-      const ValueId q = *b.Binary(BinaryKind::kDiv, x, y);
-      const ValueId whole = floors ? *b.Unary(UnaryKind::kFloor, q) : *b.Cast(q, DType::kS32);
-      const auto chain = Finished(b, {floors ? *b.Cast(whole, DType::kBF16) : whole});
-      std::vector<std::string> inputs;
-      for (int i = 0; i < 2; ++i) {
-        inputs.push_back(BytesOf(chain.InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, dtype));
-      }
-      const auto ran = Got(Run(chain, 64, inputs));
+      const Chain chain = ReadChain("x, y: $0[M,512]; q = x / y; out $1", NameOf(dtype),
+                                    floors ? "bf16(floor(q))" : "s32(q)");
+      const auto ran = Got(Run(chain, 64, InOrder(chain, {xs, ys}, dtype)));
       for (size_t i = 0; i < ran.got.size(); ++i) {
         ASSERT_EQ(ran.got[i], RoundTo(floors ? DType::kBF16 : DType::kS32, ran.want[i])) << i;
       }

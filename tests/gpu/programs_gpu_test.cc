@@ -20,24 +20,13 @@ class Programs : public GpuTest {
     size_t ran = 0;
     for (const EpilogueChain& c : chains) {
       SCOPED_TRACE(c.name);
-      const auto chain = std::make_shared<const Chain>(c.chain);
-      const std::vector<Plan> plans =
-          SpreadPlans(*chain, BucketOf(kRows), ports().model, dataflow, count);
-      BuildOptions options;
-      options.codegen.jitter = jitter;
-      const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = Got(DeviceChain::Make(ports(), *chain, kRows, 31));
-      for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(plans[i].ToText());
-        if (jitter && !built[i].ok()) continue;
-        ASSERT_OK(built[i]);
-        const auto run = Got(data->Bind(*built[i]));
-        for (const int64_t m : kSomeRows) {
-          const auto output = Got(data->Run(run, m));
-          ASSERT_OK(data->Check(output, m)) << "m " << m;
-        }
-        ++ran;
-      }
+      HandPlans hand{std::make_shared<const Chain>(c.chain), {}, kRows, 31};
+      hand.plans = SpreadPlans(c.chain, BucketOf(kRows), ports().model, dataflow, count);
+      hand.options.codegen.jitter = hand.may_be_refused = jitter;
+      const auto run = [](DeviceChain& data, const LoadedPlanPtr& plan) {
+        ExpectRows(data, plan, kSomeRows);
+      };
+      ran += RunPlans(hand, run).ran;
     }
     std::printf("%zu schedules ran\n", ran);
     EXPECT_GT(ran, 0u);

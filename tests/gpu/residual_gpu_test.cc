@@ -2,7 +2,7 @@
 // anywhere, the result in a buffer of its own and in the residual's place, with and without pauses,
 // and launches that are looped over rows.
 #include "tests/gpu/sweep_test.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::residual {
 namespace {
@@ -12,25 +12,10 @@ constexpr size_t kSchedules = 10, kPaused = 3;  // of each dataflow and chain
 // Plain and gated, either layout and dtype, aligned and ragged columns, rounded once and twice,
 // sums activated and not.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain{
-      .n = 776, .k = 328, .l = 523, .act = Activation::kRelu, .bias2 = true, .residual = true};
-  FfnSpec gated = plain;
-  gated.gated = true;
-  gated.n = 520;
-  gated.l = 264;
-  gated.act = Activation::kSilu;
-  gated.dtype = DType::kF16;
-  gated.rounds_sum = true;
-  FfnSpec io = gated;
-  io.layout = Layout::kIO;
-  io.dtype = DType::kBF16;
-  io.bias2 = false;
-  io.sum_act = Activation::kRelu;
-  FfnSpec wide = plain;
-  wide.l = 1024;
-  wide.rounds_sum = true;
-  plain.sum_act = Activation::kSilu;
-  return {plain, gated, io, wide};
+  return ReadFfns({"n776 k328 l523 relu bias2 residual sum_silu",
+                   "gated n520 k328 l264 silu f16 bias2 residual rounded",
+                   "gated n520 k328 l264 silu io residual rounded sum_relu",
+                   "n776 k328 l1024 relu bias2 residual rounded"});
 }
 
 class Residuals : public SweepTest {
@@ -56,8 +41,7 @@ class Residuals : public SweepTest {
       ASSERT_TRUE(over.substr(0, written) == output.substr(0, written)) << "in place, m " << m;
       ASSERT_TRUE(over.substr(written) == before.substr(written)) << "after row " << m;
       // The residual as it was, for the next run apart.
-      ASSERT_OK(
-          ports().measurer->Upload(data.input_buffer(residual), before.data(), before.size()));
+      ASSERT_OK(data.Replace(residual, before));
     }
   }
 };
@@ -72,14 +56,7 @@ TEST_F(Residuals, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange
 // The residual of a launch that is looped over rows moves with them.
 TEST_F(Residuals, ManyRows) {
   constexpr int64_t kMany = 9000;
-  const Chain chain = MakeFfnChain({.gated = true,
-                                    .n = 256,
-                                    .k = 128,
-                                    .l = 128,
-                                    .act = Activation::kSilu,
-                                    .residual = true,
-                                    .rounds_sum = true})
-                          .value();
+  const Chain chain = MakeFfnChain(ReadFfn("gated n256 k128 l128 silu residual rounded")).value();
   const auto data = Got(DeviceChain::Make(ports(), chain, kMany, 23));
   for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
     const auto plan = Got(engine()->Prepare(chain, kMany, {.choice = choice}));
@@ -90,17 +67,9 @@ TEST_F(Residuals, ManyRows) {
 
 // Rows of the residual stand further apart than they are long, and not on 16 bytes.
 TEST_F(Residuals, RowsWithGaps) {
-  constexpr int64_t kWidth = 128, kStride = 131;
-  ChainBuilder b;
-  const auto weight = [&] {
-    return *b.Input({DType::kBF16, {Dim::Constant(kWidth), Dim::Constant(kWidth)}}, {true, {}, ""});
-  };
-  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}});
-  const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}},
-                             {.strides = {{kStride, 0}, {1, 0}}});
-  const ValueId c = *AddLinear(b, a, weight(), kNoValue, Layout::kOI, Activation::kRelu);
-  const ValueId e = *AddLinear(b, c, weight(), kNoValue, Layout::kOI);
-  const auto chain = Finished(b, {*b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16)});
+  const Chain chain = ReadChain(
+      "a: bf16[M,128]; r: bf16[M,128] strides(131, 1); w1, w2: const bf16[128,128];"
+      "out bf16(linear(linear(a, w1, none, relu), w2, none) + r)");
   const auto data = Got(DeviceChain::Make(ports(), chain, kRows, 29));
   for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
     const auto plan = Got(engine()->Prepare(chain, kRows, {.choice = choice}));

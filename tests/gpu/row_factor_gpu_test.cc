@@ -2,7 +2,7 @@
 // dataflow: schedules over the whole space, rows that end anywhere, with residuals and without,
 // with and without pauses, and launches that are looped over rows.
 #include "tests/gpu/sweep_test.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::row_factor {
 namespace {
@@ -12,37 +12,11 @@ constexpr size_t kSchedules = 8, kPaused = 3;  // of each dataflow and chain
 // Factors of either product or both, of either dtype; plain and gated, either layout, aligned and
 // ragged columns, with bias, constant and residual.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain{.n = 776,
-                .k = 328,
-                .l = 523,
-                .act = Activation::kRelu,
-                .bias2 = true,
-                .factor1 = true,
-                .factor2 = true};
-  FfnSpec gated = plain;
-  gated.gated = true;
-  gated.n = 520;
-  gated.l = 264;
-  gated.act = Activation::kSilu;
-  gated.dtype = gated.factor_dtype = DType::kF16;
-  gated.bias1 = true;
-  gated.factor2 = false;
-  gated.scale1 = 1.25;
-  FfnSpec io = gated;
-  io.layout = Layout::kIO;
-  io.dtype = DType::kBF16;
-  io.factor_dtype = DType::kF32;
-  io.residual = true;
-  FfnSpec second = plain;
-  second.l = 1024;
-  second.factor1 = false;
-  second.factor_dtype = DType::kBF16;
-  second.scale2 = -0.75;
-  second.residual = second.rounds_sum = true;
-  FfnSpec constants = gated;
-  constants.factor1 = false;
-  constants.scale2 = 3;
-  return {plain, gated, io, second, constants};
+  return ReadFfns({"n776 k328 l523 relu bias2 factor1 factor2",
+                   "gated n520 k328 l264 silu f16 bias1 bias2 scale1=1.25 factor1 factors=f16",
+                   "gated n520 k328 l264 silu io bias1 bias2 scale1=1.25 factor1 residual",
+                   "n776 k328 l1024 relu bias2 scale2=-0.75 factor2 factors=bf16 residual rounded",
+                   "gated n520 k328 l264 silu f16 bias1 bias2 scale1=1.25 scale2=3 factors=f16"});
 }
 
 class RowFactors : public SweepTest {
@@ -53,12 +27,7 @@ class RowFactors : public SweepTest {
 
   // Right at every number of rows, and the same bytes again.
   static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
-    const auto bound = Got(data.Bind(plan));
-    for (int64_t m : kSomeRows) {
-      const auto output = Got(data.Run(bound, m)), again = Got(data.Run(bound, m));
-      ASSERT_OK(data.Check(output, m));
-      ASSERT_TRUE(output == again) << "m " << m;
-    }
+    ExpectRows(data, plan, kSomeRows, 2);
   }
 };
 
@@ -74,16 +43,15 @@ TEST_F(RowFactors, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchang
 class ColumnScales : public RowFactors {
  protected:
   static std::vector<FfnSpec> Scaled() {
-    std::vector<FfnSpec> specs = Specs();
-    for (size_t i = 0; i < specs.size(); ++i) {
-      FfnSpec& spec = specs[i];
-      if (i % 2 == 0) spec.factor1 = spec.factor2 = false;
-      spec.scale_w1 = i != 1;
-      spec.scale_w2 = i != 0;
-      spec.scale_w_dtype = i < 2 ? spec.dtype : DType::kF32;
-      spec.bias1 = true;
-    }
-    return specs;
+    return ReadFfns(
+        {"n776 k328 l523 relu bias1 bias2 scale_w1 scales=bf16",
+         "gated n520 k328 l264 silu f16 bias1 bias2 scale1=1.25 factor1 factors=f16 scale_w2 "
+         "scales=f16",
+         "gated n520 k328 l264 silu io bias1 bias2 scale1=1.25 residual scale_w1 scale_w2",
+         "n776 k328 l1024 relu bias1 bias2 scale2=-0.75 factor2 factors=bf16 residual rounded "
+         "scale_w1 scale_w2",
+         "gated n520 k328 l264 silu f16 bias1 bias2 scale1=1.25 scale2=3 factors=f16 scale_w1 "
+         "scale_w2"});
   }
   // Whose weights and second columns are small enough to stay.
   static std::vector<FfnSpec> Small() {
@@ -114,19 +82,12 @@ TEST_F(ColumnScales, ProductsWithPauses) { RunScaled(Dataflow::kProduct, true); 
 // The factors of a launch that is looped over rows move with them; scales of columns stay.
 TEST_F(RowFactors, ManyRows) {
   constexpr int64_t kMany = 9000;
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const Chain chain = MakeFfnChain({.gated = true,
-                                      .n = 256,
-                                      .k = 128,
-                                      .l = 128,
-                                      .act = Activation::kSilu,
-                                      .factor1 = true,
-                                      .factor2 = true,
-                                      .scale_w1 = true,
-                                      .scale_w2 = true,
-                                      .factor_dtype = dtype,
-                                      .scale_w_dtype = dtype})
-                            .value();
+  for (const char* dtype : {"f32", "bf16"}) {
+    const Chain chain =
+        MakeFfnChain(ReadFfn(absl::Substitute("gated n256 k128 l128 silu factor1 factor2 scale_w1 "
+                                              "scale_w2 factors=$0 scales=$0",
+                                              dtype)))
+            .value();
     const auto data = Got(DeviceChain::Make(ports(), chain, kMany, 37));
     for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused}) {
       const auto plan = Got(engine()->Prepare(chain, kMany, {.choice = choice}));
@@ -137,32 +98,9 @@ TEST_F(RowFactors, ManyRows) {
 }
 
 // A product of normalised rows, which computes the norm itself.
-struct NormedProduct {
-  int64_t n, k;
-  bool gated, residual;
-  Layout layout;
-  DType dtype;
-  double eps;
-};
-
-Chain ChainOf(const NormedProduct& p) {
-  ChainBuilder b;
-  const Dim n = Dim::Constant(p.n), k = Dim::Constant(p.k);
-  const bool oi = p.layout == Layout::kOI;
-  InputOptions constant{.constant = true};
-  const ValueId x = *b.Input({p.dtype, {Dim::M(), k}});
-  const ValueId normal = *AddRmsNorm(b, x, p.eps, kNoValue);
-  const auto product = [&] {
-    const TensorType type{p.dtype, oi ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n}};
-    return *b.Matmul(normal, *b.Input(type, constant), false, oi);
-  };
-  ValueId y = product();
-  if (p.gated) y = *b.Binary(BinaryKind::kMul, *AddActivation(b, Activation::kSilu, y), product());
-  if (p.residual) {
-    const ValueId added = *b.Input({p.dtype, {Dim::M(), n}});
-    y = *b.Binary(BinaryKind::kAdd, y, *b.Cast(added, DType::kF32));
-  }
-  return Finished(b, {*b.Cast(y, p.dtype)});
+Chain Normed(const char* dtype, int64_t n, int64_t k, const char* eps, absl::string_view end) {
+  return ReadChain("x: $0[M,$2]; normal = rmsnorm(x, $3); out $0($4)", dtype, n, k, eps,
+                   absl::Substitute(end, dtype, n, k));
 }
 
 class RowNorms : public SweepTest {
@@ -171,16 +109,16 @@ class RowNorms : public SweepTest {
 
   // Right at `numbers` of rows, over the space of legal schedules, and the same bytes again.
   static void RunAll(size_t schedules, bool jitter, const std::vector<int64_t>& numbers) {
-    const NormedProduct products[] = {
-        {776, 40, false, false, Layout::kOI, DType::kBF16, 1e-6},
-        {517, 328, true, false, Layout::kOI, DType::kF16, 1e-3},
-        {264, 1032, true, false, Layout::kOI, DType::kBF16, 1e-5},
-        {1064, 136, false, true, Layout::kIO, DType::kBF16, 0.5},
-        {2304, 520, false, true, Layout::kOI, DType::kBF16, 1e-6},
-    };
-    for (const NormedProduct& p : products) {
-      const auto chain = std::make_shared<const Chain>(ChainOf(p));
-      RunSchedules(chain, schedules, jitter, numbers);
+    constexpr char kProduct[] = "normal @ {const $0[$1,$2]}.T",
+                   kGated[] = "silu(normal @ {const $0[$1,$2]}.T) * (normal @ {const $0[$1,$2]}.T)",
+                   kAdded[] = "(normal @ {const $0[$1,$2]}.T) + f32({$0[M,$1]})";
+    const Chain chains[] = {
+        Normed("bf16", 776, 40, "1e-6", kProduct), Normed("f16", 517, 328, "1e-3", kGated),
+        Normed("bf16", 264, 1032, "1e-5", kGated),
+        Normed("bf16", 1064, 136, "0.5", "(normal @ {const $0[$2,$1]}) + f32({$0[M,$1]})"),
+        Normed("bf16", 2304, 520, "1e-6", kAdded)};
+    for (const Chain& chain : chains) {
+      RunSchedules(std::make_shared<const Chain>(chain), schedules, jitter, numbers);
       if (HasFatalFailure()) return;
     }
   }
@@ -189,25 +127,15 @@ class RowNorms : public SweepTest {
                            const std::vector<int64_t>& numbers) {
     const int64_t bucket = BucketOf(kMost);
     const ProductSequence product = MatchProducts(*chain, bucket, true)->sequence;
-    std::vector<Plan> plans;
+    HandPlans hand{chain, {}, kMost, 41};
     for (const Schedule& s :
          Spread(LegalSchedules(product, ports().model, Dataflow::kProduct), schedules)) {
-      plans.push_back(*UnfusedPlanOf(*chain, bucket, s, s));
+      hand.plans.push_back(*UnfusedPlanOf(*chain, bucket, s, s));
     }
-    BuildOptions options;
-    options.codegen.jitter = jitter;
-    const auto built = BuildPlans(ports(), chain, plans, options);
-    const auto data = Got(DeviceChain::Make(ports(), *chain, kMost, 41));
-    for (size_t i = 0; i < plans.size(); ++i) {
-      SCOPED_TRACE(plans[i].ToText());
-      ASSERT_OK(built[i]);
-      const auto bound = Got(data->Bind(*built[i]));
-      for (int64_t m : numbers) {
-        const auto output = Got(data->Run(bound, m)), again = Got(data->Run(bound, m));
-        ASSERT_OK(data->Check(output, m));
-        ASSERT_TRUE(output == again) << "m " << m;
-      }
-    }
+    hand.options.codegen.jitter = jitter;
+    RunPlans(hand, [&](DeviceChain& data, const LoadedPlanPtr& plan) {
+      ExpectRows(data, plan, numbers, 2);
+    });
   }
 };
 

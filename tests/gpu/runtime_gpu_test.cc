@@ -11,8 +11,8 @@ namespace {
 constexpr auto kFused = PrepareOptions::Choice::kFused;
 constexpr auto kUnfused = PrepareOptions::Choice::kUnfused;
 
-FfnSpec Square(int64_t n, int64_t k, bool gated) {
-  return FfnSpec{.gated = gated, .n = n, .k = k, .l = k, .act = Activation::kSilu};
+Chain Square(int64_t n, int64_t k, bool gated) {
+  return MakeFfnChain({.gated = gated, .n = n, .k = k, .l = k, .act = Activation::kSilu}).value();
 }
 
 class Runtime : public StreamTest {
@@ -33,8 +33,7 @@ class Runtime : public StreamTest {
 };
 
 TEST_F(Runtime, TwoStreamsRunAtOnce) {
-  const Chain chains[] = {MakeFfnChain(Square(3072, 1024, true)).value(),
-                          MakeFfnChain(Square(2048, 512, false)).value()};
+  const Chain chains[] = {Square(3072, 1024, true), Square(2048, 512, false)};
   std::vector<std::unique_ptr<DeviceChain>> data;
   std::vector<BoundRun> runs;
   std::vector<Stream> streams;
@@ -61,7 +60,7 @@ TEST_F(Runtime, TwoStreamsRunAtOnce) {
 }
 
 TEST_F(Runtime, TwoThreadsShareAPlan) {
-  const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
+  const Chain chain = Square(3072, 1024, true);
   const auto plan = Got(Prepare(chain, 128, kFused));
   const auto work = [&](uint64_t seed) {
     const auto data = DeviceChain::Make(ports(), chain, 128, seed);
@@ -78,7 +77,7 @@ TEST_F(Runtime, TwoThreadsShareAPlan) {
 }
 
 TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
-  const Chain chain = MakeFfnChain(Square(2048, 512, false)).value();
+  const Chain chain = Square(2048, 512, false);
   for (auto choice : {kFused, kUnfused}) {
     const auto data = Got(DeviceChain::Make(ports(), chain, 128, 3));
     const auto stream = Got(MakeStream(device_));
@@ -104,8 +103,8 @@ TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
 }
 
 TEST_F(Runtime, PreparingDuringCaptureIsRefusedAndLeavesTheCaptureValid) {
-  const Chain chain = MakeFfnChain(Square(1024, 256, false)).value();
-  const Chain other = MakeFfnChain(Square(1152, 256, false)).value();
+  const Chain chain = Square(1024, 256, false);
+  const Chain other = Square(1152, 256, false);
   const auto plan = Got(Prepare(chain, 64, kFused));
   const auto data = Got(DeviceChain::Make(ports(), chain, 64, 3));
   const auto run = Got(data->Bind(plan));
@@ -127,7 +126,7 @@ TEST_F(Runtime, PreparingDuringCaptureIsRefusedAndLeavesTheCaptureValid) {
 }
 
 TEST_F(Runtime, AThreadWithoutAContextKeepsNone) {
-  const Chain chain = MakeFfnChain(Square(1280, 256, false)).value();
+  const Chain chain = Square(1280, 256, false);
   std::thread thread([&] {
     CUcontext current = nullptr;
     ASSERT_EQ(driver()->CtxGetCurrent(&current), CUDA_SUCCESS);
@@ -168,7 +167,7 @@ class OwnContext {
 TEST_F(Runtime, TheCallersContextIsRestored) {
   const OwnContext own(*device_);
   if (own.get() == nullptr) GTEST_SKIP() << "the driver makes no second context";
-  const Chain chain = MakeFfnChain(Square(1408, 256, false)).value();
+  const Chain chain = Square(1408, 256, false);
   const auto expect_own = [&](const char* after) {
     CUcontext current = nullptr;
     ASSERT_EQ(driver()->CtxGetCurrent(&current), CUDA_SUCCESS);
@@ -188,8 +187,7 @@ TEST_F(Runtime, TheCallersContextIsRestored) {
 }
 
 TEST_F(Runtime, TwoPlansUseOneWorkspaceInTurn) {
-  const Chain chains[] = {MakeFfnChain(Square(3072, 1024, true)).value(),
-                          MakeFfnChain(Square(4096, 1024, false)).value()};
+  const Chain chains[] = {Square(3072, 1024, true), Square(4096, 1024, false)};
   for (auto choice : {kFused, kUnfused}) {
     std::vector<std::unique_ptr<DeviceChain>> data;
     std::vector<PreparedPlanPtr> plans;
@@ -223,7 +221,7 @@ TEST_F(Runtime, TwoPlansUseOneWorkspaceInTurn) {
 }
 
 TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
-  const Chain chain = MakeFfnChain(Square(3072, 1024, true)).value();
+  const Chain chain = Square(3072, 1024, true);
   const int a = MatchProducts(chain).value().rows;
   for (auto choice : {kFused, kUnfused}) {
     const auto plan = Got(Prepare(chain, 128, choice));
@@ -250,7 +248,7 @@ TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
 
 // One layer's output is the next one's input, as in a model: E = f(f(f(A))).
 TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
-  const Chain chain = MakeFfnChain(Square(2048, 512, true)).value();
+  const Chain chain = Square(2048, 512, true);
   const MatchedSequence view = MatchProducts(chain).value();
   for (auto choice : {kFused, kUnfused}) {
     const auto plan = Got(Prepare(chain, 128, choice));

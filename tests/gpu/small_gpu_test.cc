@@ -7,34 +7,21 @@ namespace {
 constexpr int64_t kRows = 40, kImages = 8;
 
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain{
-      .n = 256, .k = 256, .l = 136, .act = Activation::kRelu, .bias1 = true, .bias2 = true};
-  FfnSpec gated = plain;
-  gated.gated = true;
-  gated.act = Activation::kSilu;
-  gated.layout = Layout::kIO;
-  gated.dtype = DType::kF16;
-  FfnSpec residual = plain;
-  residual.l = 131;
-  residual.residual = true;
-  FfnSpec gated_residual = gated;
-  gated_residual.residual = gated_residual.rounds_sum = true;
-  return {plain, gated, residual, gated_residual};
+  return ReadFfns({"n256 k256 l136 relu bias1 bias2",
+                   "gated n256 k256 l136 silu io f16 bias1 bias2",
+                   "n256 k256 l131 relu bias1 bias2 residual",
+                   "gated n256 k256 l136 silu io f16 bias1 bias2 residual rounded"});
 }
 
 class Small : public GpuTest {
  protected:
   void RunSpread(Dataflow dataflow) {
     for (const FfnSpec& spec : Specs()) {
+      SCOPED_TRACE(NameOf(spec));
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const int64_t bucket = BucketOf(kRows);
-      const ProductSequence problem = MatchProducts(*chain, bucket)->sequence;
-      const std::vector<Schedule> schedules =
-          Spread(LegalSchedules(problem, ports().model, dataflow), 3);
-      ASSERT_FALSE(schedules.empty()) << NameOf(spec);
-      for (const Schedule& schedule : schedules) {
-        Run(chain, FusedPlanOf(*chain, bucket, schedule).value(), schedule.ToString(), {kRows, 33});
-      }
+      const auto plans = SpreadPlans(*chain, BucketOf(kRows), ports().model, dataflow, 3);
+      ASSERT_EQ(plans.size(), 3u);
+      for (const Plan& plan : plans) Run(chain, plan, plan.ToText(), {kRows, 33});
     }
   }
 
@@ -44,33 +31,13 @@ class Small : public GpuTest {
     SCOPED_TRACE(name);
     const auto loaded = Got(BuildPlan(ports(), chain, plan));
     const auto data = Got(DeviceChain::Make(ports(), *chain, ms[0], 5));
-    const auto run = Got(data->Bind(loaded));
-    for (int64_t m : ms) {
-      const auto output = Got(data->Run(run, m));
-      EXPECT_OK(data->Check(output, m));
-    }
+    ExpectRows(*data, loaded, ms);
   }
 };
 
 TEST_F(Small, GridExchange) { RunSpread(Dataflow::kGridExchange); }
 TEST_F(Small, ClusterExchange) { RunSpread(Dataflow::kClusterExchange); }
-
-TEST_F(Small, Products) {
-  for (const FfnSpec& spec : Specs()) {
-    const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-    const int64_t bucket = BucketOf(kRows);
-    const ProductSequence problem = MatchProducts(*chain, bucket)->sequence;
-    const auto first =
-        Spread(LegalSchedules(FirstOf(problem), ports().model, Dataflow::kProduct), 3);
-    const auto second =
-        Spread(LegalSchedules(SecondOf(problem), ports().model, Dataflow::kProduct), 3);
-    ASSERT_EQ(first.size(), second.size());
-    for (size_t i = 0; i < first.size(); ++i) {
-      Run(chain, UnfusedPlanOf(*chain, bucket, first[i], second[i]).value(),
-          absl::StrCat(first[i].ToString(), " | ", second[i].ToString()), {kRows, 33});
-    }
-  }
-}
+TEST_F(Small, Products) { RunSpread(Dataflow::kProduct); }
 
 // Rows by im2col loads.
 TEST_F(Small, Windows) {

@@ -5,39 +5,24 @@
 #include "tests/bench/measure_graph.h"
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::stand_in {
 namespace {
 
 constexpr int64_t kMost = 300;
+constexpr int64_t kTileRows[] = {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300};
 constexpr char kProblems[] = "tests/bench/problems/";
 
-FfnSpec Spec(DType dtype, Layout layout, bool gated, Activation act) {
-  FfnSpec spec{.gated = gated, .n = 1544, .k = 1032, .act = act, .layout = layout, .dtype = dtype};
-  spec.l = layout == Layout::kIO ? 776 : 523;  // ragged columns where a layout allows them
-  return spec;
-}
-
-// Both types, layouts and widths; every activation; bias, constant, factors and residuals.
+// Both types, layouts and widths; every activation; bias, constant, factors and residuals; ragged
+// columns where a layout allows them.
 std::vector<FfnSpec> Specs() {
-  std::vector<FfnSpec> specs = {Spec(DType::kBF16, Layout::kOI, false, Activation::kRelu),
-                                Spec(DType::kBF16, Layout::kIO, true, Activation::kSilu),
-                                Spec(DType::kF16, Layout::kOI, true, Activation::kGeluTanh),
-                                Spec(DType::kF16, Layout::kIO, false, Activation::kGeluErf),
-                                Spec(DType::kBF16, Layout::kOI, true, Activation::kSilu),
-                                Spec(DType::kBF16, Layout::kIO, false, Activation::kIdentity)};
-  specs[0].bias1 = specs[0].bias2 = true;
-  specs[1].residual = specs[1].rounds_sum = true;
-  specs[2].bias1 = specs[2].residual = true;
-  specs[3].bias2 = true;
-  specs[3].scale1 = 1.25;
-  specs[4].factor1 = specs[4].factor2 = true;
-  specs[4].factor_dtype = DType::kF32;
-  specs[5].factor1 = true;
-  specs[5].factor_dtype = DType::kBF16;
-  specs[5].residual = true;
-  specs[5].sum_act = Activation::kRelu;
-  return specs;
+  return ReadFfns({"n1544 k1032 l523 relu bias1 bias2",
+                   "gated n1544 k1032 l776 silu io residual rounded",
+                   "gated n1544 k1032 l523 gelu_tanh f16 bias1 residual",
+                   "n1544 k1032 l776 gelu_erf io f16 bias2 scale1=1.25",
+                   "gated n1544 k1032 l523 silu factor1 factor2",
+                   "n1544 k1032 l776 identity io factor1 factors=bf16 residual sum_relu"});
 }
 
 class StandIns : public GpuTest {
@@ -64,17 +49,11 @@ TEST_F(StandIns, AreRightAtEveryM) {
     SCOPED_TRACE(NameOf(spec));
     const Chain chain = Got(MakeFfnChain(spec));
     const auto data = Got(DeviceChain::Make(ports(), chain, kMost, 7));
-    std::map<int64_t, BoundRun> bound;
-    for (int64_t m = 1; m <= kMost; ++m) {
-      if (bound.count(BucketOf(m)) == 0) {
-        const auto plan = Got(Prepare(chain, m));
-        const auto run = Got(data->Bind(plan));
-        bound[BucketOf(m)] = run;
-      }
-      const auto output = data->Run(bound[BucketOf(m)], m);
-      ASSERT_OK(output) << "m " << m;
-      ASSERT_OK(data->Check(*output, m)) << "bucket " << BucketOf(m) << " m " << m;
+    std::map<int64_t, PreparedPlanPtr> plan_of_bucket;
+    for (int64_t m = 1; m <= kMost; m = BucketOf(m) + 1) {
+      plan_of_bucket[BucketOf(m)] = Got(Prepare(chain, m));
     }
+    ExpectEveryM(*data, kMost, plan_of_bucket);
   }
 }
 
@@ -82,29 +61,20 @@ TEST_F(StandIns, AreRightAtEveryM) {
 TEST_F(StandIns, OfEveryTileAreRight) {
   for (const FfnSpec& spec : Specs()) {
     const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-    const auto data = Got(DeviceChain::Make(ports(), *chain, kMost, 11));
-    ProductSequence both = data->matched().sequence;
-    both.m = BucketOf(kMost);
+    const ProductSequence both = MatchProducts(*chain, BucketOf(kMost), true)->sequence;
     std::vector<Schedule> first, second;
     VisitStandIns(both.Part(0, 1), ports().model, [&](const Schedule& s) { first.push_back(s); });
     VisitStandIns(both.Part(1, 1), ports().model, [&](const Schedule& s) { second.push_back(s); });
-    std::vector<Plan> plans;
+    HandPlans hand{chain, {}, kMost, 11};
     for (size_t i = 0; i < second.size(); ++i) {
       Plan plan = Got(UnfusedPlanOf(*chain, BucketOf(kMost), first[i % first.size()], second[i]));
       MarkStandIns(&plan);
-      plans.push_back(std::move(plan));
+      hand.plans.push_back(std::move(plan));
     }
-    const auto built = BuildPlans(ports(), chain, plans);
-    for (size_t i = 0; i < plans.size(); ++i) {
-      SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
-      ASSERT_OK(built[i]);
-      const auto run = Got(data->Bind(*built[i]));
-      for (int64_t m : {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300}) {
-        const auto output = data->Run(run, m);
-        ASSERT_OK(output) << "m " << m;
-        ASSERT_OK(data->Check(*output, m)) << "m " << m;
-      }
-    }
+    SCOPED_TRACE(NameOf(spec));
+    RunPlans(hand, [](DeviceChain& some, const LoadedPlanPtr& plan) {
+      ExpectRows(some, plan, kTileRows);
+    });
   }
 }
 
@@ -112,17 +82,12 @@ TEST_F(StandIns, OfEveryTileAreRight) {
 TEST_F(StandIns, IntoF32AreRight) {
   for (const bool wide : {false, true}) {
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      ChainBuilder b;
-      const int64_t n = wide ? 776 : 523, k = 1032;
-      const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(k)}});
-      const std::vector<Dim> of_w = {Dim::Constant(wide ? k : n), Dim::Constant(wide ? n : k)};
-      const ValueId w = *b.Input({dtype, of_w}, {true, {}, "w"});
-      const ValueId bias =
-          wide ? *b.Input({dtype, {Dim::Constant(n)}}, {true, {}, "bias"}) : kNoValue;
-      const auto y = Got(AddLinear(b, x, w, bias, wide ? Layout::kIO : Layout::kOI,
-                                   wide ? Activation::kRelu : Activation::kIdentity));
-      const auto chain = Finished(b, {y});
-      for (const int64_t m : {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300}) {
+      const Chain chain =
+          ReadChain(wide ? "x: $0[M,1032]; w: const $0[1032,776]; bias: const $0[776];"
+                           "out linear(x, w, bias, relu, layout=io)"
+                         : "x: $0[M,1032]; w: const $0[523,1032]; out linear(x, w, none)",
+                    NameOf(dtype));
+      for (const int64_t m : kTileRows) {
         const bench::GraphCase c{"f32", "", chain, m};
         const auto plan = Got(Prepare(chain, m));
         const auto runs = Got(StitchRuns::Make(ports(), c, 1));

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
 
 namespace sinter::gpu_testing {
 
@@ -12,10 +11,9 @@ class SweepTest : public GpuTest {
   static constexpr int64_t kRows = 200;  // no multiple of any tile
   static constexpr int64_t kSomeRows[] = {200, 129, 77, 8, 1};
 
-  using Run = std::function<void(DeviceChain& data, const LoadedPlanPtr& plan)>;
   // `run` with `count` schedules of each chain, whose inputs are drawn from `seed`.
   static void Sweep(const std::vector<FfnSpec>& specs, Dataflow dataflow, size_t count, bool jitter,
-                    uint64_t seed, const Run& run);
+                    uint64_t seed, const RunPlan& run);
 };
 
 }  // namespace sinter::gpu_testing

@@ -21,15 +21,8 @@ struct Kind {
 
 // Ragged in every dimension.
 std::vector<FfnSpec> Specs() {
-  FfnSpec plain{
-      .n = 712, .k = 328, .l = 523, .act = Activation::kRelu, .bias1 = true, .bias2 = true};
-  FfnSpec gated = plain;
-  gated.gated = true;
-  gated.l = 520;
-  gated.act = Activation::kSilu;
-  gated.layout = Layout::kIO;
-  gated.dtype = DType::kF16;
-  return {plain, gated};
+  return ReadFfns(
+      {"n712 k328 l523 relu bias1 bias2", "gated n712 k328 l520 silu io f16 bias1 bias2"});
 }
 
 class TileWalk : public GpuTest {
@@ -73,39 +66,17 @@ class TileWalk : public GpuTest {
   }
 
   static void Run(const Kind& kind, bool jitter) {
+    SCOPED_TRACE(kind.name);
     for (const FfnSpec& spec : Specs()) {
-      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans = PlansOf(*chain, kind);
-      ASSERT_FALSE(plans.empty());
-      BuildOptions options;
-      options.codegen.jitter = jitter;
-      const auto built = BuildPlans(ports(), chain, plans, options);
-      const auto data = Got(DeviceChain::Make(ports(), *chain, kRows, 5));
-      for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(kind.name, " ", NameOf(spec), "\n", plans[i].ToText()));
-        if (!built[i].ok() && jitter) {  // a test build may need more registers than there are
-          std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
-          continue;
-        }
-        ASSERT_OK(built[i]);
-        RunAllRows(*data, *built[i]);
-        if (HasFatalFailure()) return;
-      }
-    }
-  }
-
-  static void RunAllRows(DeviceChain& data, const LoadedPlanPtr& plan) {
-    const auto run = Got(data.Bind(plan));
-    for (int64_t m : kSomeRows) {
-      std::string first;
-      for (int i = 0; i < Repeats(4); ++i) {
-        const auto output = Got(data.Run(run, m));
-        if (i == 0) {
-          first = output;
-          ASSERT_OK(data.Check(output, m)) << "m " << m;
-        }
-        ASSERT_TRUE(output == first) << "m " << m << ", run " << i << " differs";
-      }
+      SCOPED_TRACE(NameOf(spec));
+      HandPlans hand{std::make_shared<const Chain>(MakeFfnChain(spec).value()), {}, kRows, 5};
+      hand.plans = PlansOf(*hand.chain, kind);
+      ASSERT_FALSE(hand.plans.empty());
+      hand.options.codegen.jitter = hand.may_be_refused = jitter;
+      RunPlans(hand, [](DeviceChain& data, const LoadedPlanPtr& plan) {
+        ExpectRows(data, plan, kSomeRows, Repeats(4));
+      });
+      if (HasFatalFailure()) return;
     }
   }
 

@@ -165,34 +165,20 @@ struct Gradient {
 };
 
 Chain ChainOf(const Gradient& g) {
-  ChainBuilder b;
-  const auto matrix = [&](Dim first, Dim second) { return *b.Input({g.dtype, {first, second}}); };
-  const auto made = [&](ValueId value) {
-    if (!g.computed) return value;
-    const ValueId wide = *b.Cast(value, DType::kF32);
-    return *b.Cast(*b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kTanh, wide), *b.Scalar(0.25)),
-                   g.dtype);
+  const std::string k = g.k.symbolic ? "M" : absl::StrCat(g.k.value), dtype(NameOf(g.dtype));
+  const auto matrix = [&](const std::string& rows, const std::string& columns) {
+    const std::string input = absl::Substitute("{$0[$1,$2]}", dtype, rows, columns);
+    return g.computed ? absl::Substitute("$0(tanh(f32($1)) + 0.25)", dtype, input) : input;
   };
-  const Dim n = D(g.n);
-  const ValueId x = made(matrix(g.k, D(g.rows)));
-  const auto product = [&] {
-    const ValueId dy = made(g.along_k ? matrix(n, g.k) : matrix(g.k, n));
-    return *b.Matmul(x, dy, true, g.along_k);
-  };
-  ValueId y = product();
-  const std::vector<Dim> dims = {D(g.rows), n};
-  if (g.full) {
-    const ValueId factor = *b.Input({DType::kF32, {D(g.rows), D(1)}});
-    y = *b.Binary(BinaryKind::kMul, y, *b.Broadcast(factor, dims));
-    const ValueId bias = *b.Cast(*b.Input({g.dtype, {n}}), DType::kF32);
-    y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(bias, dims));
-  }
-  if (g.pair) y = *b.Binary(BinaryKind::kMul, *AddActivation(b, Activation::kSilu, y), product());
-  if (g.full) {
-    const ValueId before = *b.Cast(*b.Input({g.dtype, dims}), DType::kF32);
-    y = *b.Binary(BinaryKind::kAdd, y, before);
-  }
-  return Finished(b, {g.f32 ? y : *b.Cast(y, g.dtype)});
+  const std::string rows = absl::StrCat(g.rows), n = absl::StrCat(g.n);
+  const std::string product =
+      absl::Substitute("(x.T @ $0)", g.along_k ? matrix(n, k) + ".T" : matrix(k, n));
+  ChainReader r("x = $0; y = $1", matrix(k, rows), product);
+  if (g.full) r.Add("y = y * spread({f32[$0,1]}, y) + spread(f32({$2[$1]}), y)", rows, n, dtype);
+  if (g.pair) r.Add("y = silu(y) * $0", product);
+  if (g.full) r.Add("y = y + f32({$2[$0,$1]})", rows, n, dtype);
+  r.Add("out $0(y)", g.f32 ? "" : dtype);
+  return r.Finish();
 }
 
 class Transposed : public GpuTest {

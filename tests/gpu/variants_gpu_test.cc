@@ -1,5 +1,6 @@
 // Every dtype, activation, layout and bias; ragged sizes; rows with gaps between them.
 #include "tests/gpu/gpu_tests.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::variants {
 namespace {
@@ -35,59 +36,49 @@ class Variants : public GpuTest {
   }
 };
 
-std::vector<FfnSpec> AllActivations(DType dtype) {
+// As far as the bits of `mask` say, the words of `bits` after `text`.
+FfnSpec Masked(const std::string& text, int mask, const std::vector<const char*>& bits) {
+  std::string all = text;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    if ((mask >> i & 1) != 0) absl::StrAppend(&all, " ", bits[i]);
+  }
+  return ReadFfn(all);
+}
+
+std::vector<FfnSpec> AllActivations(const char* dtype) {
   std::vector<FfnSpec> specs;
-  for (Activation act : kActivations) {
-    for (bool gated : {false, true}) {
-      for (Layout layout : {Layout::kOI, Layout::kIO}) {
-        specs.push_back({.gated = gated,
-                         .n = 384,
-                         .k = 256,
-                         .l = 192,
-                         .act = act,
-                         .layout = layout,
-                         .dtype = dtype,
-                         .bias1 = gated != (layout == Layout::kOI),
-                         .bias2 = !gated});
-      }
+  for (const Activation act : kActivations) {
+    for (const char* form : {"bias1 bias2", "io bias2", "gated", "gated io bias1"}) {
+      specs.push_back(ReadFfn(absl::StrCat("n384 k256 l192 ", NameOf(act), " ", dtype, " ", form)));
     }
   }
   return specs;
 }
 
-TEST_F(Variants, EveryActivationInBFloat16) { ExpectSpecs(AllActivations(DType::kBF16), 96); }
-TEST_F(Variants, EveryActivationInFloat16) { ExpectSpecs(AllActivations(DType::kF16), 96); }
+TEST_F(Variants, EveryActivationInBFloat16) { ExpectSpecs(AllActivations("bf16"), 96); }
+TEST_F(Variants, EveryActivationInFloat16) { ExpectSpecs(AllActivations("f16"), 96); }
 
 TEST_F(Variants, BiasesOnAndOff) {
   std::vector<FfnSpec> specs;
   for (int mask = 0; mask < 8; ++mask) {
-    FfnSpec spec;
-    spec.gated = (mask & 4) != 0;
-    spec.bias1 = (mask & 1) != 0;
-    spec.bias2 = (mask & 2) != 0;
-    spec.act = Activation::kSilu;
-    spec.n = 520;
-    spec.k = 264;
-    spec.l = 100;
-    specs.push_back(spec);
+    specs.push_back(Masked("n520 k264 l100 silu", mask, {"bias1", "bias2", "gated"}));
   }
   ExpectSpecs(specs, 40);
 }
 
 TEST_F(Variants, RaggedSizes) {
-  struct Size {
-    int64_t n, k, l;
-  };
   std::vector<FfnSpec> specs;
-  for (const Size& s : {Size{8, 8, 1}, Size{200, 72, 37}, Size{1000, 120, 77}, Size{264, 1032, 255},
-                        Size{72, 40, 1001}, Size{2056, 520, 517}}) {
-    FfnSpec spec{.n = s.n, .k = s.k, .l = s.l, .act = Activation::kRelu};
-    specs.push_back(spec);
-    spec.gated = true;
-    specs.push_back(spec);
-    spec.layout = Layout::kIO;
-    spec.l = (s.l + 7) / 8 * 8;
-    specs.push_back(spec);
+  for (const auto& [nk, l, whole_l] : {std::tuple("n8 k8", " l1", " l8"),
+                                       {"n200 k72", " l37", " l40"},
+                                       {"n1000 k120", " l77", " l80"},
+                                       {"n264 k1032", " l255", " l256"},
+                                       {"n72 k40", " l1001", " l1008"},
+                                       {"n2056 k520", " l517", " l520"}}) {
+    const std::string sizes = absl::StrCat(nk, " relu");
+    for (const FfnSpec& spec : ReadFfns({absl::StrCat(sizes, l), absl::StrCat(sizes, l, " gated"),
+                                         absl::StrCat(sizes, whole_l, " gated io")})) {
+      specs.push_back(spec);
+    }
   }
   ExpectSpecs(specs, 77);
 }
@@ -95,34 +86,17 @@ TEST_F(Variants, RaggedSizes) {
 TEST_F(Variants, ResidualsOnRaggedSizes) {
   std::vector<FfnSpec> specs;
   for (int mask = 0; mask < 16; ++mask) {
-    FfnSpec spec;
-    spec.residual = true;
-    spec.rounds_sum = (mask & 1) != 0;
-    spec.gated = (mask & 2) != 0;
-    spec.layout = (mask & 4) != 0 ? Layout::kIO : Layout::kOI;
-    spec.dtype = (mask & 8) != 0 ? DType::kF16 : DType::kBF16;
-    spec.act = Activation::kSilu;
-    spec.bias2 = spec.gated;
-    spec.n = 520;
-    spec.k = 264;
-    spec.l = spec.layout == Layout::kIO ? 136 : 77 + mask;
-    specs.push_back(spec);
+    specs.push_back(
+        Masked(absl::StrCat("n520 k264 silu residual l", (mask & 4) != 0 ? 136 : 77 + mask), mask,
+               {"rounded", "gated bias2", "io", "f16"}));
   }
   ExpectSpecs(specs, 77);
 }
 
 TEST_F(Variants, OneProduct) {
-  std::vector<Chain> chains;
-  for (bool gated : {false, true}) {
-    Chain chain = Got(MakeFfnChain({.gated = gated,
-                                    .products = 1,
-                                    .n = gated ? 328 : 331,
-                                    .k = 136,
-                                    .act = Activation::kGeluTanh,
-                                    .bias1 = true}));
-    chains.push_back(std::move(chain));
-  }
-  for (const Chain& chain : chains) {
+  for (const char* ffn :
+       {"single n331 k136 gelu_tanh bias1", "single gated n328 k136 gelu_tanh bias1"}) {
+    const Chain chain = MakeFfnChain(ReadFfn(ffn)).value();
     const auto plan =
         Got(engine()->Prepare(chain, 100, {.choice = PrepareOptions::Choice::kUnfused}));
     const auto data = Got(DeviceChain::Make(ports(), chain, 100, 3));
@@ -131,29 +105,21 @@ TEST_F(Variants, OneProduct) {
 }
 
 // Rows of every tensor stand further apart than they are long.
-absl::StatusOr<Chain> StridedChain(Layout layout) {
-  const int64_t n = 256, k = 128, l = 136;
-  ChainBuilder b;
-  const auto input = [&](Dim rows, int64_t columns, int64_t stride, bool constant) {
-    return b.Input({DType::kBF16, {rows, Dim::Constant(columns)}},
-                   {.constant = constant, .strides = {{stride, 0}, {1, 0}}});
-  };
-  const bool oi = layout == Layout::kOI;
-  GatedFfnOperands in;
-  SINTER_ASSIGN_OR_RETURN(in.a, input(Dim::M(), k, k + 24, false));
-  SINTER_ASSIGN_OR_RETURN(in.w_gate, input(Dim::Constant(oi ? n : k), oi ? k : n, 320, true));
-  SINTER_ASSIGN_OR_RETURN(in.w_up, input(Dim::Constant(oi ? n : k), oi ? k : n, 264, true));
-  SINTER_ASSIGN_OR_RETURN(in.w_down, input(Dim::Constant(oi ? l : n), oi ? n : l, 280, true));
-  SINTER_ASSIGN_OR_RETURN(const ValueId out, AddGatedFfn(b, in, Activation::kSilu, layout));
-  SINTER_RETURN_IF_ERROR(b.Output(out, {.strides = {{l + 16, 0}, {1, 0}}}));
-  return b.Finish();
-}
+constexpr char kStridedOi[] =
+    "a: bf16[M,128] strides(152, 1); gate: const bf16[256,128] strides(320, 1);"
+    "up: const bf16[256,128] strides(264, 1); down: const bf16[136,256] strides(280, 1); y = "
+    "gated_ffn(a, gate, up, none, none, down, none, silu)";
+constexpr char kStridedIo[] =
+    "a: bf16[M,128] strides(152, 1); gate: const bf16[128,256] strides(320, 1);"
+    "up: const bf16[128,256] strides(264, 1); down: const bf16[256,136] strides(280, 1); y = "
+    "gated_ffn(a, gate, up, none, none, down, none, silu, layout=io)";
 
 TEST_F(Variants, RowsWithGaps) {
   std::vector<Chain> chains;
-  for (Layout layout : {Layout::kOI, Layout::kIO}) {
-    Chain chain = Got(StridedChain(layout));
-    chains.push_back(std::move(chain));
+  for (const char* text : {kStridedOi, kStridedIo}) {
+    ChainReader r(text);
+    r.Out(r["y"], {.strides = {{152, 0}, {1, 0}}});
+    chains.push_back(r.Finish());
   }
   Check(chains, {"oi", "io"}, 50);
 }
