@@ -5,7 +5,7 @@
 #include "src/plan/attention_family.h"
 #include "src/plan/plan.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -37,42 +37,26 @@ std::string WhyOf(const Chain& chain) {
   return refused.empty() ? "" : refused.begin()->second;
 }
 
-enum class Fault { kDType, kOffset, kTurned, kTermNumber, kOutput, kReader };
-
-Chain Faulty(Fault fault) {
-  ChainBuilder b;
-  const std::vector<Dim> dims = {C(4), C(64), C(32)};
-  const auto operand = [&](DType dtype) { return *b.Input({dtype, dims}); };
-  const ValueId q = operand(DType::kBF16), k = operand(DType::kBF16);
-  ValueId v = -1;
-  if (fault == Fault::kOffset) {
-    v = *b.Slice(*b.Input({DType::kBF16, {C(4), C(64), C(40)}}), {0, 0, 4}, {C(4), C(64), C(36)});
-  } else if (fault == Fault::kTurned) {
-    v = *b.Transpose(*b.Input({DType::kBF16, {C(4), C(32), C(64)}}), {0, 2, 1});
-  } else {
-    v = operand(fault == Fault::kDType ? DType::kF16 : DType::kBF16);
-  }
-  const ValueId product = *b.Matmul(q, k, false, true);
-  ValueId s = product;
-  if (fault == Fault::kTermNumber) s = *b.Binary(BinaryKind::kAdd, s, *b.Input({DType::kF32, {}}));
-  const ValueId p = *b.Cast(*AddSoftmax(b, s, -1), DType::kBF16);
-  const ValueId o = *b.Matmul(p, v);
-  (void)b.Output(*b.Cast(o, DType::kBF16));
-  if (fault == Fault::kOutput) (void)b.Output(p);
-  if (fault == Fault::kReader) {
-    (void)b.Output(*b.Cast(*b.Unary(UnaryKind::kExp, product), DType::kBF16));
-  }
-  return *b.Finish();
+// Attention with another v, with a term, and with further outputs.
+std::string WhyWith(absl::string_view v, absl::string_view term = "",
+                    absl::string_view outputs = "") {
+  return WhyOf(
+      ReadChain("q, k: bf16[4,64,32]; $0; product = q @ k.T; p = bf16(softmax(product$1));"
+                "out bf16(p @ v)$2",
+                v, term, outputs));
 }
 
 TEST(RefusedAttention, NamesTheOpTheValueAndTheBound) {
-  EXPECT_THAT(WhyOf(Faulty(Fault::kDType)),
+  constexpr char kV[] = "v: bf16[4,64,32]";
+  EXPECT_THAT(WhyWith("v: f16[4,64,32]"),
               HasSubstr("input) is f16, must be bf16 as the probabilities are: cast it"));
-  EXPECT_THAT(WhyOf(Faulty(Fault::kOffset)), HasSubstr(", slice) begins 4 elements into (op "));
-  EXPECT_THAT(WhyOf(Faulty(Fault::kTurned)), HasSubstr("v's column stride 64, must be 1: copy it"));
-  EXPECT_THAT(WhyOf(Faulty(Fault::kTermNumber)), HasSubstr("is one number: broadcast it"));
-  EXPECT_THAT(WhyOf(Faulty(Fault::kOutput)), HasSubstr("is inside, and an output"));
-  EXPECT_THAT(WhyOf(Faulty(Fault::kReader)), HasSubstr(", exp) outside reads it"));
+  EXPECT_THAT(WhyWith("w: bf16[4,64,40]; v = w[:, :, 4:36]"),
+              HasSubstr(", slice) begins 4 elements into (op "));
+  EXPECT_THAT(WhyWith("w: bf16[4,32,64]; v = transpose(w, 0, 2, 1)"),
+              HasSubstr("v's column stride 64, must be 1: copy it"));
+  EXPECT_THAT(WhyWith(kV, " + {f32[]}"), HasSubstr("is one number: broadcast it"));
+  EXPECT_THAT(WhyWith(kV, "", ", p"), HasSubstr("is inside, and an output"));
+  EXPECT_THAT(WhyWith(kV, "", ", bf16(exp(product))"), HasSubstr(", exp) outside reads it"));
 }
 
 TEST(RefusedAttention, HasMoreRowsThanAKernelCounts) {

@@ -2,7 +2,7 @@
 // gated FFN, from a router's logits to the next norm. Each plans in the kernels that docs/chains.md
 // says.
 #include "src/reference/reference.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/unit/fusion/grouped_plans.h"
 
 namespace sinter {
@@ -12,112 +12,55 @@ using testing::ExpectPlans;
 using testing::GroupedOf;
 using testing::TextChain;
 
-constexpr int64_t kK = 16, kHalf = 24, kExperts = 8, kTop = 2;
+constexpr int64_t kExperts = 8, kTop = 2;
 
-// What adds of these tests share: no add fails.
-struct Adds {
-  ChainBuilder b;
+// Statements that make ids and weights of logits, by the routers' names.
+const std::pair<const char*, const char*> kRouters[] = {
+    // Mixtral, Qwen3: the shares of the largest probabilities.
+    {"softmax",
+     "p = softmax(logits); ids = topk(p, 2); chosen = gather(p, ids, -1);"
+     "weights = chosen / spread(sum(chosen, 1, keep), chosen)"},
+    // gpt-oss: a softmax of the largest logits.
+    {"softmax of the chosen", "ids = topk(logits, 2); weights = softmax(gather(logits, ids, -1))"},
+    // DeepSeek-V3, GLM: chosen by sigmoid + bias; weights without the bias, scaled.
+    {"sigmoid with a bias",
+     "s = sigmoid(logits); bias: const f32[8]; ids = topk(s + spread(bias, s), 2);"
+     "chosen = gather(s, ids, -1); weights = chosen / spread(sum(chosen, 1, keep), chosen) * 2.5"},
+    // The same of four groups the two whose two best sum to most. The second best is the largest
+    // after the first occurrence of the best is removed.
+    {"sigmoid with groups",
+     "s = sigmoid(logits); bias: const f32[8]; choice = reshape(s + spread(bias, s), [M,4,2]);"
+     "most = reduce_max(choice, 2, keep); places = iota([M,4,2], 2, s32);"
+     "of_most = select(eq(choice, spread(most, choice)), places, 8:s32);"
+     "first = reduce_min(of_most, 2, keep);"
+     "others = select(eq(places, spread(first, places)), -inf, choice);"
+     "best = topk(reshape(most + reduce_max(others, 2, keep), [M,4]), 2);"
+     "of_best = spread(reshape(best, [M,1,2]), [M,4,2]);"
+     "hits = sum(s32(eq(iota([M,4,2], 1, s32), of_best)), 2, keep);"
+     "kept = select(spread(gt(hits, 0:s32), choice), choice, -inf);"
+     "ids = topk(reshape(kept, [M,8]), 2); chosen = gather(s, ids, -1);"
+     "weights = chosen / spread(sum(chosen, 1, keep), chosen) * 2.5"}};
 
-  ValueId Rows(int64_t columns, DType dtype = DType::kBF16) {
-    return *b.Input({dtype, {Dim::M(), C(columns)}});
-  }
-  ValueId Constant(const std::vector<Dim>& dims, DType dtype = DType::kBF16) {
-    return *b.Input({dtype, dims}, {true, {}, ""});
-  }
-  ValueId Binary(BinaryKind kind, ValueId x, ValueId y) { return *b.Binary(kind, x, y); }
-  ValueId Spread(ValueId x, ValueId like) {
-    return *b.Broadcast(x, std::vector<Dim>(b.TypeOf(like).dims));
-  }
-  ValueId Wide(ValueId x) { return *b.Cast(x, DType::kF32); }
-  // The sum of each row's numbers; keeps the axis.
-  ValueId Sum(ValueId x) { return *b.Reduce(ReduceKind::kSum, x, {b.TypeOf(x).rank() - 1}, true); }
-  ValueId Of(ValueId x, ValueId ids) { return *b.Gather(x, ids, -1); }
-  ValueId Shares(ValueId x) { return Binary(BinaryKind::kDiv, x, Spread(Sum(x), x)); }
-
-  // The experts' FFN of `ids` and `weights`.
-  ValueId Experts(ValueId x, ValueId ids, ValueId weights, int64_t experts = kExperts) {
-    const ValueId w1 = Constant({C(experts), C(2 * kHalf), C(kK)});
-    const ValueId w2 = Constant({C(experts), C(kK), C(kHalf)});
-    return *AddGroupedGatedFfn(b, {x, ids, weights, w1, w2}, {Activation::kSilu});
-  }
-  Plan Plans(ValueId y, bool computed = true) { return ExpectPlans(Finished(b, {y}), computed); }
-};
-
-struct Routed {
-  ValueId ids, weights;
-};
-
-// Mixtral, Qwen3: the shares of the largest probabilities.
-Routed BySoftmax(Adds& a, ValueId logits) {
-  const ValueId p = *AddSoftmax(a.b, logits, -1);
-  const ValueId ids = *a.b.TopK(p, kTop);
-  return {ids, a.Shares(a.Of(p, ids))};
+// Statements that make y of rows x by the FFNs of experts.
+std::string Experts(const char* ids, const char* weights, int64_t experts = kExperts) {
+  return absl::Substitute(
+      "w1: const bf16[$2,48,16]; w2: const bf16[$2,16,24];"
+      "y = grouped_gated_ffn(x, $0, $1, w1, w2, act=silu)",
+      ids, weights, experts);
 }
 
-// gpt-oss: a softmax of the largest logits.
-Routed BySoftmaxOfChosen(Adds& a, ValueId logits) {
-  const ValueId ids = *a.b.TopK(logits, kTop);
-  return {ids, *AddSoftmax(a.b, a.Of(logits, ids), -1)};
-}
-
-// DeepSeek-V3, GLM: chosen by sigmoid + bias, of `groups` groups the `kept` ones whose two best sum
-// to most; weights without the bias, scaled.
-Routed BySigmoid(Adds& a, ValueId logits, int64_t groups, int64_t kept) {
-  const ValueId s = *a.b.Unary(UnaryKind::kSigmoid, logits);
-  const ValueId bias = a.Constant({C(kExperts)}, DType::kF32);
-  ValueId choice = a.Binary(BinaryKind::kAdd, s, a.Spread(bias, s));
-  if (groups > 1) {
-    const std::vector<Dim> parts = {Dim::M(), C(groups), C(kExperts / groups)};
-    const ValueId grouped = *a.b.Reshape(choice, parts);
-    const ValueId least = *a.b.Scalar(-std::numeric_limits<double>::infinity());
-    // The two best of each group: the largest, and the largest after its first occurrence is
-    // removed.
-    const ValueId most = *a.b.Reduce(ReduceKind::kMax, grouped, {2}, true);
-    const ValueId places = *a.b.Iota(parts, 2, DType::kS32);
-    const ValueId equal = *a.b.Compare(CompareKind::kEq, grouped, a.Spread(most, grouped));
-    const ValueId of_most = *a.b.Select(equal, places, *a.b.Scalar(kExperts, DType::kS32));
-    const ValueId first = *a.b.Reduce(ReduceKind::kMin, of_most, {2}, true);
-    const ValueId is_first = *a.b.Compare(CompareKind::kEq, places, a.Spread(first, places));
-    const ValueId others = *a.b.Select(is_first, least, grouped);
-    const ValueId second = *a.b.Reduce(ReduceKind::kMax, others, {2}, true);
-    const ValueId scores =
-        *a.b.Reshape(a.Binary(BinaryKind::kAdd, most, second), {Dim::M(), C(groups)});
-    const ValueId chosen = *a.b.TopK(scores, kept);
-    // Whether group g is one of them.
-    const std::vector<Dim> pairs = {Dim::M(), C(groups), C(kept)};
-    const ValueId of_chosen =
-        *a.b.Broadcast(*a.b.Reshape(chosen, {Dim::M(), C(1), C(kept)}), pairs);
-    const ValueId same =
-        *a.b.Compare(CompareKind::kEq, *a.b.Iota(pairs, 1, DType::kS32), of_chosen);
-    const ValueId hits = *a.b.Reduce(ReduceKind::kSum, *a.b.Cast(same, DType::kS32), {2}, true);
-    const ValueId kept_groups = *a.b.Compare(CompareKind::kGt, hits, *a.b.Scalar(0, DType::kS32));
-    const ValueId masked = *a.b.Select(*a.b.Broadcast(kept_groups, parts), grouped, least);
-    choice = *a.b.Reshape(masked, {Dim::M(), C(kExperts)});
-  }
-  const ValueId ids = *a.b.TopK(choice, kTop);
-  const ValueId weights = a.Shares(a.Of(s, ids));
-  return {ids, a.Binary(BinaryKind::kMul, weights, *a.b.Scalar(2.5))};
-}
-
-std::vector<std::pair<const char*, Routed (*)(Adds&, ValueId)>> Routers() {
-  return {{"softmax", BySoftmax},
-          {"softmax of the chosen", BySoftmaxOfChosen},
-          {"sigmoid with a bias", [](Adds& a, ValueId x) { return BySigmoid(a, x, 1, 1); }},
-          {"sigmoid with groups", [](Adds& a, ValueId x) { return BySigmoid(a, x, 4, 2); }}};
-}
+// Its residual and the next layer's norm.
+constexpr char kNextNorm[] =
+    "sum = bf16(f32(residual) + f32(y)); out sum, bf16(rmsnorm(f32(sum), 1e-6, gamma))";
 
 TEST(ExpertsByEnds, APairItsWeightsAndItsCastAreOneKernel) {
   for (const bool on_sums : {false, true}) {
-    Adds a;
-    const ValueId x = a.Rows(kK), ends = *a.b.Input({DType::kS32, {C(kExperts)}});
-    const ValueId weights = *a.b.Input({DType::kF32, {Dim::M(), C(1)}});
-    const ValueId w = a.Constant({C(kExperts), C(2 * kHalf), C(kK)});
-    ValueId y = *a.b.GroupedMatmulByEnds(x, w, ends, true);
-    if (on_sums) y = a.Binary(BinaryKind::kMul, y, a.Spread(weights, y));
-    const ValueId gate = *a.b.Slice(y, {0, 0}, {Dim::M(), C(kHalf)});
-    y = *AddSwiglu(a.b, gate, *a.b.Slice(y, {0, kHalf}, {Dim::M(), C(2 * kHalf)}));
-    if (!on_sums) y = a.Binary(BinaryKind::kMul, y, a.Spread(weights, y));
-    const Plan plan = a.Plans(*a.b.Cast(y, DType::kBF16));
+    constexpr char kWeigh[] = "y = y * spread(weights, y)",
+                   kPair[] = "y = swiglu(y[:, 0:24], y[:, 24:48])";
+    const Plan plan = ExpectPlans(
+        ReadChain("x: bf16[M,16]; ends: s32[8]; weights: f32[M,1]; w: const bf16[8,48,16];"
+                  "y = grouped_by_ends(x, w.T, ends); $0; $1; out bf16(y)",
+                  on_sums ? kWeigh : kPair, on_sums ? kPair : kWeigh));
     ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
     ASSERT_EQ(GroupedOf(plan).size(), 1u);
     const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
@@ -167,59 +110,43 @@ TEST(ExpertsOfServers, OptionsCostNoKernel) {
 // Experts of this GPU: of a global id the place in `map`, which is -1 where it has none. A gather
 // gives 0 for an id outside, so the map is raised by one.
 TEST(ExpertsOfServers, AnExpertMapIsOneKernelForBothProducts) {
-  Adds a;
-  const ValueId x = a.Rows(kK), weights = a.Rows(kTop, DType::kF32);
-  const ValueId ids = *a.b.Input({DType::kS32, {Dim::M(), C(kTop)}});
-  const ValueId map = *a.b.Input({DType::kS32, {C(4 * kExperts)}}, {true, {}, ""});
-  const ValueId one = *a.b.Scalar(1, DType::kS32);
-  const ValueId raised = *a.b.Gather(a.Binary(BinaryKind::kAdd, map, one), ids);
-  const Plan plan = a.Plans(a.Experts(x, a.Binary(BinaryKind::kSub, raised, one), weights));
+  const Plan plan =
+      ExpectPlans(ReadChain("x: bf16[M,16]; weights: f32[M,2]; ids: s32[M,2]; map: const s32[32];"
+                            "local = gather(map + 1:s32, ids) - 1:s32; $0; out y",
+                            Experts("local", "weights")));
   EXPECT_EQ(GroupedOf(plan).size(), 2u);
   EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
 }
 
 // Shared experts of the routed ones' width are stored after them, and are every row's last slots.
 TEST(ExpertsOfServers, SharedExpertsAreSlotsOfTheRouterKernel) {
-  Adds a;
-  const ValueId x = a.Rows(kK), logits = a.Rows(kExperts, DType::kF32);
-  const Routed routed = BySoftmax(a, logits);
-  const std::vector<Dim> one = {Dim::M(), C(1)};
-  const ValueId shared = *a.b.Broadcast(*a.b.Scalar(kExperts, DType::kS32), one);
-  const ValueId ids = *a.b.Concat({routed.ids, shared}, 1);
-  const ValueId weights = *a.b.Concat({routed.weights, *a.b.Broadcast(*a.b.Scalar(1), one)}, 1);
-  const Plan plan = a.Plans(a.Experts(x, ids, weights, kExperts + 1));
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,16]; logits: f32[M,8]; $0; shared = spread(8:s32, [M,1]);"
+                "all = concat(ids, shared, 1); factors = concat(weights, spread(1, [M,1]), 1);"
+                "$1; out y",
+                kRouters[0].second, Experts("all", "factors", kExperts + 1)));
   EXPECT_EQ(GroupedOf(plan).size(), 2u);
   EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
 }
 
 // A shared expert of another width is a dense FFN, which joins the sum.
 TEST(ExpertsOfServers, ASharedExpertOfAnotherWidthIsAnFfnBeside) {
-  Adds a;
-  const ValueId x = a.Rows(kK), weights = a.Rows(kTop, DType::kF32);
-  const ValueId ids = *a.b.Input({DType::kS32, {Dim::M(), C(kTop)}});
-  const ValueId experts = a.Experts(x, ids, weights);
-  const ValueId shared = *AddGatedFfn(a.b,
-                                      {.a = x,
-                                       .w_gate = a.Constant({C(64), C(kK)}),
-                                       .w_up = a.Constant({C(64), C(kK)}),
-                                       .w_down = a.Constant({C(kK), C(64)})},
-                                      Activation::kSilu, Layout::kOI);
-  const ValueId sum = a.Binary(BinaryKind::kAdd, a.Wide(experts), a.Wide(shared));
-  const Plan plan = a.Plans(*a.b.Cast(sum, DType::kBF16));
+  const Plan plan = ExpectPlans(ReadChain(
+      "x: bf16[M,16]; weights: f32[M,2]; ids: s32[M,2]; $0; gate, up: const bf16[64,16];"
+      "down: const bf16[16,64]; shared = gated_ffn(x, gate, up, none, none, down, none, silu);"
+      "out bf16(f32(y) + f32(shared))",
+      Experts("ids", "weights")));
   EXPECT_EQ(GroupedOf(plan).size(), 2u);
   EXPECT_LE(plan.kernels.size(), 5u) << plan.ToText();
 }
 
 // Everything that a router computes from its logits is one kernel.
 TEST(ExpertsRouters, AreOneKernelBehindTheirLogits) {
-  for (const auto& [name, route] : Routers()) {
+  for (const auto& [name, route] : kRouters) {
     SCOPED_TRACE(name);
-    Adds a;
-    const ValueId logits = a.Rows(kExperts, DType::kF32);
-    const Routed routed = route(a, logits);
-    EXPECT_TRUE(a.b.Output(routed.ids).ok());
     // Groups whose f32 sums are equal and whose f64 sums are not are chosen by other rounding.
-    const Plan plan = a.Plans(routed.weights, route != Routers().back().second);
+    const Plan plan = ExpectPlans(ReadChain("logits: f32[M,8]; $0; out ids, weights", route),
+                                  route != std::end(kRouters)[-1].second);
     EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
   }
 }
@@ -227,11 +154,8 @@ TEST(ExpertsRouters, AreOneKernelBehindTheirLogits) {
 // As DeepSeek-V3's modeling code does it, in loops.
 TEST(ExpertsRouters, TheOneWithGroupsChoosesAsDeepSeekDoes) {
   constexpr int64_t kRows = 40, kGroups = 4, kKept = 2, kOfGroup = kExperts / kGroups;
-  Adds a;
-  const Routed routed = BySigmoid(a, a.Rows(kExperts, DType::kF32), kGroups, kKept);
-  ASSERT_TRUE(a.b.Output(routed.ids).ok());
-  ASSERT_TRUE(a.b.Output(routed.weights).ok());
-  const Chain chain = *a.b.Finish();
+  const Chain chain =
+      ReadChain("logits: f32[M,8]; $0; out ids, weights", std::end(kRouters)[-1].second);
   std::vector<float> logits, bias;
   std::mt19937 random(7);
   std::uniform_real_distribution<float> draw(-3, 3);
@@ -274,17 +198,12 @@ TEST(ExpertsRouters, TheOneWithGroupsChoosesAsDeepSeekDoes) {
 
 // Logits to the next norm: the router, two products, and the sum over slots with residual and norm.
 TEST(ExpertsRouters, ToTheNextNormAreFourKernels) {
-  for (const auto& [name, route] : Routers()) {
+  for (const auto& [name, route] : kRouters) {
     SCOPED_TRACE(name);
-    Adds a;
-    const ValueId x = a.Rows(kK), logits = a.Rows(kExperts, DType::kF32);
-    const ValueId residual = a.Rows(kK), gamma = a.Constant({C(kK)});
-    const Routed routed = route(a, logits);
-    const ValueId y = a.Experts(x, routed.ids, routed.weights);
-    const ValueId sum =
-        *a.b.Cast(a.Binary(BinaryKind::kAdd, a.Wide(residual), a.Wide(y)), DType::kBF16);
-    EXPECT_TRUE(a.b.Output(sum).ok());
-    const Plan plan = a.Plans(*a.b.Cast(*AddRmsNorm(a.b, a.Wide(sum), 1e-6, gamma), DType::kBF16));
+    const Plan plan = ExpectPlans(
+        ReadChain("x: bf16[M,16]; logits: f32[M,8]; residual: bf16[M,16]; gamma: const bf16[16];"
+                  "$0; $1; $2",
+                  route, Experts("ids", "weights"), kNextNorm));
     EXPECT_EQ(GroupedOf(plan).size(), 2u);
     EXPECT_EQ(plan.kernels.size(), 4u) << plan.ToText();
   }
@@ -293,15 +212,10 @@ TEST(ExpertsRouters, ToTheNextNormAreFourKernels) {
 // With the product that gives the logits, and with the norm of the layer before, there is one more
 // each at most.
 TEST(ExpertsRouters, FromTheRowsAreFiveKernels) {
-  Adds a;
-  const ValueId x = a.Rows(kK), gate = a.Constant({C(kExperts), C(kK)});
-  const ValueId residual = a.Rows(kK), gamma = a.Constant({C(kK)});
-  const Routed routed = BySoftmax(a, *a.b.Matmul(x, gate, false, true));
-  const ValueId y = a.Experts(x, routed.ids, routed.weights);
-  const ValueId sum =
-      *a.b.Cast(a.Binary(BinaryKind::kAdd, a.Wide(residual), a.Wide(y)), DType::kBF16);
-  EXPECT_TRUE(a.b.Output(sum).ok());
-  const Plan plan = a.Plans(*a.b.Cast(*AddRmsNorm(a.b, a.Wide(sum), 1e-6, gamma), DType::kBF16));
+  const Plan plan =
+      ExpectPlans(ReadChain("x: bf16[M,16]; gate: const bf16[8,16]; residual: bf16[M,16];"
+                            "gamma: const bf16[16]; logits = x @ gate.T; $0; $1; $2",
+                            kRouters[0].second, Experts("ids", "weights"), kNextNorm));
   EXPECT_EQ(GroupedOf(plan).size(), 2u);
   EXPECT_LE(plan.kernels.size(), 5u) << plan.ToText();
 }

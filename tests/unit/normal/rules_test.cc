@@ -13,19 +13,9 @@ using FormPtr = std::shared_ptr<const NormalForm>;
 Dim D(int64_t extent) { return Dim::Constant(extent); }
 const Dim kM = Dim::M();
 
-ValueId Input(ChainBuilder& b, std::vector<Dim> dims, bool constant = false,
-              std::vector<Stride> strides = {}) {
-  return *b.Input({DType::kBF16, std::move(dims)},
-                  {.constant = constant, .strides = std::move(strides)});
-}
-
 FormPtr Normal(Chain chain) {
   return Got(NormalFormOf(std::make_shared<const Chain>(std::move(chain))));
 }
-FormPtr Normal(ChainBuilder& b, const std::vector<ValueId>& outputs) {
-  return Normal(Finished(b, outputs));
-}
-
 int Count(const Chain& chain, OpKind kind) {
   int count = 0;
   for (const Op& op : chain.ops()) count += op.kind == kind;
@@ -38,11 +28,6 @@ const Op& Only(const Chain& chain, OpKind kind) {
     if (op.kind == kind) return op;
   }
   return chain.op(0);
-}
-
-// [rows..., 64] x [32, 64], rounded.
-ValueId Product(ChainBuilder& b, ValueId x) {
-  return *b.Cast(*b.Matmul(x, Input(b, {D(32), D(64)}, true), false, true), DType::kBF16);
 }
 
 TEST(NormalForm, OfChainsThatPlanIsTheChainItself) {
@@ -61,12 +46,9 @@ TEST(NormalForm, OfChainsThatPlanIsTheChainItself) {
 }
 
 TEST(NormalForm, PutsMFirst) {
-  for (const std::vector<Dim>& rows :
-       {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
-    ChainBuilder b;
-    std::vector<Dim> dims = rows;
-    dims.push_back(D(64));
-    const FormPtr form = Normal(b, {Product(b, Input(b, dims))});
+  for (const char* rows : {"1,M", "8,M", "2,M,3", "M,1"}) {
+    const FormPtr form =
+        Normal(ReadChain("x: bf16[$0,64]; w: const bf16[32,64]; out bf16(x @ w.T)", rows));
     const Op& product = Only(*form->chain, OpKind::kMatmul);
     EXPECT_TRUE(product.type.dims.front().symbolic) << form->chain->ToString();
     EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
@@ -76,12 +58,9 @@ TEST(NormalForm, PutsMFirst) {
 
 // A slice and a sum have fewer rows than the product, whose rows are relabelled all the same.
 TEST(NormalForm, PutsMFirstInFrontOfFewerRows) {
-  for (const bool slice : {true, false}) {
-    ChainBuilder b;
-    const ValueId y = Product(b, Input(b, {D(8), kM, D(64)}));
-    const ValueId fewer = slice ? *b.Slice(y, {0, 0, 0}, {D(4), kM, D(32)})
-                                : *b.Reduce(ReduceKind::kSum, y, {0}, false);
-    const FormPtr form = Normal(b, {y, *b.Unary(UnaryKind::kRelu, fewer)});
+  for (const char* fewer : {"y[0:4, :, 0:32]", "sum(y, 0)"}) {
+    const FormPtr form = Normal(ReadChain(
+        "x: bf16[8,M,64]; w: const bf16[32,64]; y = bf16(x @ w.T); out y, relu($0)", fewer));
     const Op& product = Only(*form->chain, OpKind::kMatmul);
     EXPECT_TRUE(product.type.dims.front().symbolic) << form->chain->ToString();
   }
@@ -98,16 +77,12 @@ TEST(NormalForm, PutsMFirstOfRowsWithinWhatIdsWrite) {
 
 // Ids of [1, M] and [8, M] are rows of M, and so is what they take; the table stays as it is.
 TEST(NormalForm, PutsMOfIdsFirst) {
-  for (const std::vector<Dim>& rows :
-       {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
-    for (const DType dtype : {DType::kS32, DType::kS64}) {
-      ChainBuilder b;
-      const ValueId table = Input(b, {D(100), D(64)}, true);
-      const ValueId taken = *b.Gather(table, *b.Input({dtype, rows}));
-      std::vector<Dim> dims = rows;
-      dims.push_back(D(64));
-      const ValueId sum = *b.Binary(BinaryKind::kAdd, taken, Input(b, dims));
-      const FormPtr form = Normal(b, {sum});
+  for (const char* rows : {"1,M", "8,M", "2,M,3", "M,1"}) {
+    for (const char* dtype : {"s32", "s64"}) {
+      const FormPtr form =
+          Normal(ReadChain("table: const bf16[100,64]; ids: $1[$0]; x: bf16[$0,64]; "
+                           "out gather(table, ids) + x",
+                           rows, dtype));
       const Op& gather = Only(*form->chain, OpKind::kGather);
       EXPECT_TRUE(gather.type.dims.front().symbolic) << form->chain->ToString();
       EXPECT_EQ(gather.axis, 0);
@@ -120,15 +95,12 @@ TEST(NormalForm, PutsMOfIdsFirst) {
 // M also comes first in the ids of scattered rows and in the rows. The destination stays
 // unchanged.
 TEST(NormalForm, PutsMOfWrittenRowsFirst) {
-  for (const std::vector<Dim>& rows :
-       {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
-    for (const DType dtype : {DType::kS32, DType::kS64}) {
-      ChainBuilder b;
-      const ValueId cache = Input(b, {D(100), D(64)});
-      std::vector<Dim> dims = rows;
-      dims.push_back(D(64));
-      const ValueId r = *b.Cast(*b.Unary(UnaryKind::kRelu, Input(b, dims)), b.TypeOf(cache).dtype);
-      const FormPtr form = Normal(b, {*b.Scatter(cache, *b.Input({dtype, rows}), r)});
+  for (const char* rows : {"1,M", "8,M", "2,M,3", "M,1"}) {
+    for (const char* dtype : {"s32", "s64"}) {
+      const FormPtr form =
+          Normal(ReadChain("cache: bf16[100,64]; r: bf16[$0,64]; ids: $1[$0]; "
+                           "out scatter(cache, ids, bf16(relu(r)))",
+                           rows, dtype));
       const Op& scatter = Only(*form->chain, OpKind::kScatter);
       EXPECT_TRUE(form->chain->op(scatter.operands[1]).type.dims.front().symbolic)
           << form->chain->ToString();
@@ -140,12 +112,8 @@ TEST(NormalForm, PutsMOfWrittenRowsFirst) {
 
 // A cast of it to its own dtype would copy the whole cache.
 TEST(NormalForm, LeavesOutCastsBehindWrittenRows) {
-  ChainBuilder b;
-  const ValueId cache = Input(b, {D(100), D(64)});
-  const ValueId ids = *b.Input({DType::kS32, {kM}});
-  const ValueId written = *b.Scatter(cache, ids, Input(b, {kM, D(64)}));
-  const ValueId wide = *b.Cast(written, DType::kF32);
-  const FormPtr form = Normal(b, {*b.Cast(wide, b.TypeOf(cache).dtype)});
+  const FormPtr form = Normal(ReadChain(
+      "cache: bf16[100,64]; ids: s32[M]; r: bf16[M,64]; out bf16(f32(scatter(cache, ids, r)))"));
   EXPECT_EQ(Count(*form->chain, OpKind::kCast), 0) << form->chain->ToString();
 }
 
@@ -258,23 +226,18 @@ TEST(NormalForm, OfATransposedProductInABatchOfOneIsMadeAtOnce) {
 // The transpose is the product's, also where an op says it, unless an operand is copied anyway:
 // rows of 36 elements, 20 columns, an odd K by a matrix along K; or where the rows lie along K.
 TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
-  struct Case {
-    int64_t k, rows, n;
-    bool by_op, along_k, taken;
-  };
-  for (const Case& c :
-       {Case{64, 40, 32, false, false, true}, Case{64, 40, 32, true, false, true},
-        Case{60, 40, 32, true, false, true}, Case{64, 40, 32, true, true, true},
-        Case{64, 36, 32, false, false, false}, Case{64, 40, 20, false, false, false},
-        Case{60, 40, 32, false, true, false}}) {
-    ChainBuilder b;
-    const ValueId x = Input(b, {D(c.k), D(c.rows)});
-    const ValueId turned = c.by_op ? *b.Transpose(x, {1, 0}) : x;
-    const ValueId w = c.along_k ? Input(b, {D(c.n), D(c.k)}) : Input(b, {D(c.k), D(c.n)});
-    const FormPtr form =
-        Normal(b, {*b.Cast(*b.Matmul(turned, w, !c.by_op, c.along_k), DType::kBF16)});
-    EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, c.taken) << form->chain->ToString();
-    EXPECT_EQ(Count(*form->chain, OpKind::kTranspose) == 0, c.taken) << form->chain->ToString();
+  const std::pair<const char*, bool> cases[] = {
+      {"x: bf16[64,40]; w: bf16[64,32]; out bf16(x.T @ w)", true},
+      {"x: bf16[64,40]; w: bf16[64,32]; out bf16(transpose(x, 1, 0) @ w)", true},
+      {"x: bf16[60,40]; w: bf16[60,32]; out bf16(transpose(x, 1, 0) @ w)", true},
+      {"x: bf16[64,40]; w: bf16[32,64]; out bf16(transpose(x, 1, 0) @ w.T)", true},
+      {"x: bf16[64,36]; w: bf16[64,32]; out bf16(x.T @ w)", false},
+      {"x: bf16[64,40]; w: bf16[64,20]; out bf16(x.T @ w)", false},
+      {"x: bf16[60,40]; w: bf16[32,60]; out bf16(x.T @ w.T)", false}};
+  for (const auto& [text, taken] : cases) {
+    const FormPtr form = Normal(ReadChain(text));
+    EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, taken) << form->chain->ToString();
+    EXPECT_EQ(Count(*form->chain, OpKind::kTranspose) == 0, taken) << form->chain->ToString();
   }
   const FormPtr form =
       Normal(ReadChain("x: bf16[64,40] strides(1,64); y: bf16[64,32]; out bf16(x.T @ y)"));
@@ -285,34 +248,25 @@ TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
 // A kernel's result has no gaps, also after a reshape. If a view of it is copied for ops that read
 // rows, the copy also serves ops that read columns, unless those are already contiguous.
 TEST(NormalForm, LeavesTransposesOfComputedRowsToTheProduct) {
-  struct Case {
-    std::vector<int64_t> dims;
-    std::vector<int32_t> axes;
-    bool taken;
-  };
-  for (const Case& c : {Case{{2, 32, 40}, {0, 1, 2}, true}, Case{{5, 64, 8}, {1, 0, 2}, true},
-                        Case{{5, 8, 64}, {2, 0, 1}, false}}) {
-    ChainBuilder b;
-    const ValueId x = Input(b, {D(c.dims[0]), D(c.dims[1]), D(c.dims[2])});
-    const ValueId computed = *b.Cast(*b.Unary(UnaryKind::kExp, x), DType::kBF16);
-    const ValueId rows = *b.Reshape(*b.Transpose(computed, c.axes), {D(64), D(40)});
-    const ValueId product = *b.Matmul(rows, Input(b, {D(64), D(32)}), true);
-    const FormPtr form = Normal(b, {*b.Cast(product, DType::kBF16)});
-    EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, c.taken) << form->chain->ToString();
+  const std::tuple<const char*, const char*, bool> cases[] = {
+      {"2,32,40", "0, 1, 2", true}, {"5,64,8", "1, 0, 2", true}, {"5,8,64", "2, 0, 1", false}};
+  for (const auto& [dims, axes, taken] : cases) {
+    const FormPtr form =
+        Normal(ReadChain("x: bf16[$0]; w: bf16[64,32]; turned = transpose(bf16(exp(x)), $1); "
+                         "rows = reshape(turned, [64,40]); out bf16(rows.T @ w)",
+                         dims, axes));
+    EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, taken) << form->chain->ToString();
   }
 }
 
 // The operands of a sum over M are padded with zeros after rows and columns, which a slice of the
 // result removes.
 TEST(NormalForm, PadsWhatASumOverMReads) {
-  for (const bool by_op : {false, true}) {
+  for (const char* turned : {"x.T", "transpose(x, 1, 0)"}) {
     for (const auto& [rows, n, copies] :
          {std::tuple<int64_t, int64_t, int>{40, 32, 0}, {36, 32, 1}, {40, 20, 1}, {36, 1, 2}}) {
-      ChainBuilder b;
-      const ValueId x = Input(b, {kM, D(rows)});
-      const ValueId turned = by_op ? *b.Transpose(x, {1, 0}) : x;
-      const ValueId sum = *b.Matmul(turned, Input(b, {kM, D(n)}), !by_op);
-      const FormPtr form = Normal(b, {*b.Cast(sum, DType::kBF16)});
+      const FormPtr form =
+          Normal(ReadChain("x: bf16[M,$0]; w: bf16[M,$1]; out bf16($2 @ w)", rows, n, turned));
       const Op& product = Only(*form->chain, OpKind::kMatmul);
       EXPECT_TRUE(product.transpose_a);
       EXPECT_EQ(product.type.dims, (std::vector<Dim>{D(40), D(n <= 1 ? 8 : n <= 20 ? 24 : 32)}));
@@ -325,13 +279,9 @@ TEST(NormalForm, PadsWhatASumOverMReads) {
 }
 
 TEST(NormalForm, ReadsAWeightOfSeveralProductsThroughOneInput) {
-  ChainBuilder b;
-  const ValueId w = Input(b, {D(64), D(32)}, true, {{1, 0}, {64, 0}});
-  std::vector<ValueId> results;
-  for (int i = 0; i < 3; ++i) {
-    results.push_back(*b.Cast(*b.Matmul(Input(b, {kM, D(64)}), w), DType::kBF16));
-  }
-  const FormPtr form = Normal(b, results);
+  const FormPtr form =
+      Normal(ReadChain("w: const bf16[64,32] strides(1,64); x, y, z: bf16[M,64]; "
+                       "out bf16(x @ w), bf16(y @ w), bf16(z @ w)"));
   EXPECT_TRUE(form->changed());
   EXPECT_EQ(form->chain->num_inputs(), 4) << form->chain->ToString();
 }
@@ -354,16 +304,12 @@ TEST(NormalForm, PadsTheChannelsOfImages) {
 
 TEST(NormalForm, JoinsGroupsOfFewChannels) {
   const auto op_of = [](int64_t channels, int64_t groups, int64_t out, FilterLayout layout) {
-    ChainBuilder b;
-    Conv2d conv{.filter = layout};
     const bool ohwi = layout == FilterLayout::kOHWI;
     const int64_t in = channels / groups;
-    const ValueId x = Input(b, {kM, D(8), D(8), D(channels)});
-    const ValueId w = Input(b,
-                            ohwi ? std::vector<Dim>{D(out), D(3), D(3), D(in)}
-                                 : std::vector<Dim>{D(3), D(3), D(in), D(out)},
-                            true);
-    const FormPtr form = Normal(b, {*b.Cast(*AddConv2d(b, x, w, conv, groups), DType::kBF16)});
+    const FormPtr form = Normal(ReadChain(
+        "x: bf16[M,8,8,$0]; w: const bf16[$1]; out bf16(conv2d(x, w, groups=$2$3))", channels,
+        ohwi ? absl::StrCat(out, ",3,3,", in) : absl::StrCat("3,3,", in, ",", out), groups,
+        ohwi ? "" : ", layout=hwio"));
     const Op op = Only(*form->chain, OpKind::kConv2d);
     return std::make_pair(op.conv, form->chain->op(op.operands[1]).type);
   };
@@ -431,13 +377,9 @@ TEST(NormalForm, TellsZeroFromMinusZero) {
 }
 
 TEST(NormalForm, KeepsCastsThatRound) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {kM, D(8)}});
   // The sum is not rounded: its dtype is the least that it has.
-  const ValueId sum = *b.Binary(BinaryKind::kAdd, x, x);
-  const ValueId rounded = *b.Cast(sum, DType::kBF16);
-  const ValueId twice = *b.Cast(*b.Cast(rounded, DType::kF32), DType::kBF16);
-  const FormPtr form = Normal(b, {*b.Unary(UnaryKind::kNeg, twice)});
+  const FormPtr form =
+      Normal(ReadChain("x: bf16[M,8]; rounded = bf16(x + x); out neg(bf16(f32(rounded)))"));
   EXPECT_EQ(Count(*form->chain, OpKind::kCast), 1) << form->chain->ToString();
 }
 
@@ -460,89 +402,50 @@ TEST(NormalForm, TellsTheCallersNumbers) {
 
 // A product of numbers has twice as many factors with each op: rules look at a few.
 TEST(NormalForm, OfProductsOfManyNumbersIsMadeAtOnce) {
-  ChainBuilder b;
-  const ValueId x = Input(b, {kM, D(64)});
-  ValueId number = *b.Scalar(1.0001, DType::kF32);
-  for (int i = 0; i < 60; ++i) number = *b.Binary(BinaryKind::kMul, number, number);
-  const ValueId scaled = *b.Binary(BinaryKind::kMul, x, number);
-  const ValueId gate = *b.Unary(UnaryKind::kTanh, scaled);
-  const FormPtr form =
-      Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, gate, scaled), DType::kBF16)});
-  EXPECT_EQ(Count(*form->chain, OpKind::kUnary), 1);
+  ChainReader r("x: bf16[M,64]; number = 1.0001");
+  for (int i = 0; i < 60; ++i) r.Add("number = number * number");
+  r.Add("scaled = x * number; out bf16(tanh(scaled) * scaled)");
+  EXPECT_EQ(Count(*Normal(r.Finish())->chain, OpKind::kUnary), 1);
 }
 
 TEST(NormalForm, KnowsActivationsInAllSpellings) {
-  const auto chain_of = [](auto&& activation) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kF32, {kM, D(8)}});
-    return Normal(b, {activation(b, x)})->chain->CanonicalBytes();
+  const auto form_of = [](const char* activation) {
+    return Normal(ReadChain("x: f32[M,8]; out $0", activation))->chain->CanonicalBytes();
   };
-  const auto two = [](ChainBuilder& b, BinaryKind kind, ValueId p, ValueId q) {
-    return *b.Binary(kind, p, q);
-  };
-  const std::string silu = chain_of([&](ChainBuilder& b, ValueId x) {
-    return two(b, BinaryKind::kMul, x, *b.Unary(UnaryKind::kSigmoid, x));
-  });
-  EXPECT_EQ(silu, chain_of([&](ChainBuilder& b, ValueId x) {
-              const ValueId power = *b.Unary(UnaryKind::kExp, *b.Unary(UnaryKind::kNeg, x));
-              return two(b, BinaryKind::kDiv, x, two(b, BinaryKind::kAdd, power, *b.Scalar(1)));
-            }));
-  const std::string relu =
-      chain_of([&](ChainBuilder& b, ValueId x) { return *b.Unary(UnaryKind::kRelu, x); });
-  EXPECT_EQ(relu, chain_of([&](ChainBuilder& b, ValueId x) {
-              return two(b, BinaryKind::kMax, *b.Scalar(0), x);
-            }));
-  const auto selected = [&](CompareKind kind, double below) {
-    return chain_of([&](ChainBuilder& b, ValueId x) {
-      return *b.Select(*b.Compare(kind, x, *b.Scalar(below)), *b.Scalar(0), x);
-    });
-  };
-  EXPECT_EQ(relu, selected(CompareKind::kLe, 0));
-  EXPECT_EQ(relu, selected(CompareKind::kLt, 0));
-  const std::string softplus =
-      chain_of([&](ChainBuilder& b, ValueId x) { return *AddSoftplus(b, x); });
-  EXPECT_EQ(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
-              return *b.Unary(UnaryKind::kLog1p, *b.Unary(UnaryKind::kExp, x));
-            }));
-  EXPECT_EQ(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
-              return *b.Unary(UnaryKind::kLog,
-                              two(b, BinaryKind::kAdd, *b.Scalar(1), *b.Unary(UnaryKind::kExp, x)));
-            }));
-  EXPECT_NE(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
-              return *b.Unary(UnaryKind::kLog, two(b, BinaryKind::kAdd, *b.Scalar(1), x));
-            }));
+  const std::string silu = form_of("x * sigmoid(x)"), relu = form_of("relu(x)"),
+                    softplus = form_of("softplus(x)");
+  EXPECT_EQ(silu, form_of("x / (exp(neg(x)) + 1)"));
+  EXPECT_EQ(relu, form_of("max(0, x)"));
+  EXPECT_EQ(relu, form_of("select(le(x, 0), 0, x)"));
+  EXPECT_EQ(relu, form_of("select(lt(x, 0), 0, x)"));
+  EXPECT_EQ(softplus, form_of("log1p(exp(x))"));
+  EXPECT_EQ(softplus, form_of("log(1 + exp(x))"));
   // Not what is nearly one.
-  EXPECT_NE(relu, chain_of([&](ChainBuilder& b, ValueId x) {
-              return two(b, BinaryKind::kMax, *b.Scalar(1e-30), x);
-            }));
-  EXPECT_NE(relu, selected(CompareKind::kGe, 0));
-  EXPECT_NE(relu, selected(CompareKind::kLe, 1));
+  EXPECT_NE(softplus, form_of("log(1 + x)"));
+  EXPECT_NE(relu, form_of("max(1e-30, x)"));
+  EXPECT_NE(relu, form_of("select(ge(x, 0), 0, x)"));
+  EXPECT_NE(relu, form_of("select(le(x, 1), 0, x)"));
 }
 
 TEST(NormalForm, LeavesASelectAloneThatAnotherValueDecides) {
-  for (const bool of_itself : {true, false}) {
-    ChainBuilder b;
-    const std::vector<Dim> dims = {kM, D(8)};
-    const ValueId x = *b.Input({DType::kF32, dims}), y = *b.Input({DType::kF32, dims});
-    const ValueId below = *b.Compare(CompareKind::kLe, of_itself ? x : y, *b.Scalar(0));
-    const FormPtr form = Normal(b, {*b.Select(below, *b.Broadcast(*b.Scalar(0), dims), x), y});
-    EXPECT_EQ(Count(*form->chain, OpKind::kSelect), of_itself ? 0 : 1);
+  for (const absl::string_view decides : {"x", "y"}) {
+    const FormPtr form =
+        Normal(ReadChain("x, y: f32[M,8]; out select(le($0, 0), spread(0:f32, x), x), y", decides));
+    EXPECT_EQ(Count(*form->chain, OpKind::kSelect), decides == "x" ? 0 : 1);
   }
 }
 
 // A value that may be stored over an input has the input's type, whatever becomes of the rows
 // around both.
 TEST(NormalForm, KeepsTheTypesOfWhatSharesABuffer) {
-  const std::vector<Dim> rows = {D(1), kM, D(64)};
-  const auto alias = [](ChainBuilder& b, ValueId value, ValueId input) {
-    EXPECT_TRUE(b.Output(value, {{}, input}).ok());
-  };
-  const auto square = [](ChainBuilder& b, ValueId x) {
-    return *b.Cast(*b.Matmul(x, Input(b, {D(64), D(64)}, true)), DType::kBF16);
-  };
-  const auto expect_alias = [](const FormPtr& form, size_t outputs) {
+  // The input is in one group of rows, what is stored over it in another; then a value that is
+  // output twice, the second time over an input of its group.
+  for (const char* text :
+       {"x, z: bf16[1,M,64]; v, w: const bf16[64,64]; out bf16(z @ v) over x, bf16(x @ w)",
+        "x: bf16[1,M,64]; w: const bf16[64,64]; y = bf16(x @ w); out y, y over x"}) {
+    const FormPtr form = Normal(ReadChain(text));
     ASSERT_TRUE(form->changed());
-    ASSERT_EQ(form->chain->outputs().size(), outputs);
+    ASSERT_EQ(form->chain->outputs().size(), 2u);
     int shared = 0;
     for (const ChainOutput& output : form->chain->outputs()) shared += output.alias_input >= 0;
     EXPECT_EQ(shared, 1) << form->chain->ToString();
@@ -551,45 +454,24 @@ TEST(NormalForm, KeepsTheTypesOfWhatSharesABuffer) {
         EXPECT_TRUE(op.type.dims[0].symbolic) << form->chain->ToString();
       }
     }
-  };
-  {  // rows of two products: the input is in one group, what is stored over it in another
-    ChainBuilder b;
-    const ValueId x = Input(b, rows), z = Input(b, rows);
-    alias(b, square(b, z), x);
-    expect_alias(Normal(b, {square(b, x)}), 2);
   }
-  {  // the input's rows stay as they are
-    ChainBuilder b;
-    const ValueId x = Input(b, {D(1), D(24), D(64)}), z = Input(b, {D(24), D(64)});
-    alias(b, *b.Reshape(square(b, z), {D(1), D(24), D(64)}), x);
-    const FormPtr form = Normal(b, {*b.Cast(*b.Unary(UnaryKind::kExp, x), DType::kBF16)});
-    ASSERT_GE(form->chain->outputs()[0].alias_input, 0);
-  }
-  {  // a value that is output twice, the second time over an input of its group
-    ChainBuilder b;
-    const ValueId x = Input(b, rows);
-    const ValueId y = square(b, x);
-    EXPECT_TRUE(b.Output(y).ok());
-    alias(b, y, x);
-    expect_alias(Normal(b, {}), 2);
-  }
+  // The input's rows stay as they are.
+  const FormPtr form =
+      Normal(ReadChain("x: bf16[1,24,64]; z: bf16[24,64]; w: const bf16[64,64]; "
+                       "out reshape(bf16(z @ w), [1,24,64]) over x, bf16(exp(x))"));
+  ASSERT_GE(form->chain->outputs()[0].alias_input, 0);
 }
 
 // Forms whose value has no axes, together with rows that have some.
 TEST(NormalForm, KnowsFormsOfSingleNumbers) {
   for (const bool mean : {false, true}) {
     for (const bool silu : {false, true}) {
-      ChainBuilder b;
-      const ValueId y = *b.Matmul(Input(b, {D(1), D(8)}), Input(b, {D(8), D(8)}, true));
-      ValueId number = *b.Reduce(ReduceKind::kSum, *b.Reshape(y, {D(8)}), {0}, false);
-      if (mean) number = *b.Binary(BinaryKind::kDiv, number, *b.Scalar(8));
-      if (silu) {
-        const ValueId power = *b.Unary(UnaryKind::kExp, *b.Unary(UnaryKind::kNeg, number));
-        number =
-            *b.Binary(BinaryKind::kDiv, number, *b.Binary(BinaryKind::kAdd, power, *b.Scalar(1)));
-      }
-      const FormPtr form =
-          Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, y, number), DType::kBF16)});
+      ChainReader r(
+          "x: bf16[1,8]; w: const bf16[8,8]; y = x @ w; number = sum(reshape(y, [8]), 0)");
+      if (mean) r.Add("number = number / 8");
+      if (silu) r.Add("number = number / (exp(neg(number)) + 1)");
+      r.Add("out bf16(y * number)");
+      const FormPtr form = Normal(r.Finish());
       EXPECT_EQ(Only(*form->chain, OpKind::kReduce).reduce,
                 mean ? ReduceKind::kMean : ReduceKind::kSum);
       EXPECT_EQ(Only(*form->chain, OpKind::kReduce).type.rank(), 0);
@@ -598,26 +480,24 @@ TEST(NormalForm, KnowsFormsOfSingleNumbers) {
 }
 
 TEST(NormalForm, ReducesFewLongRowsInParts) {
-  const auto reduced = [](std::vector<Dim> dims, std::vector<int32_t> axes, bool keepdims) {
-    ChainBuilder b;
-    const ValueId x = *b.Unary(UnaryKind::kSquare, *b.Input({DType::kF32, std::move(dims)}));
-    return Normal(b, {*b.Reduce(ReduceKind::kSum, x, std::move(axes), keepdims)});
+  const auto reduced = [](const char* dims, const char* axes) {
+    return Normal(ReadChain("x: f32[$0]; out sum(square(x), $1)", dims, axes));
   };
-  const FormPtr form = reduced({D(4), D(1 << 20)}, {1}, true);
+  const FormPtr form = reduced("4,1048576", "1, keep");
   std::vector<std::vector<Dim>> results;
   for (const Op& op : form->chain->ops()) {
     if (op.kind == OpKind::kReduce) results.push_back(op.type.dims);
   }
   EXPECT_EQ(results, (std::vector<std::vector<Dim>>{{D(4), D(256)}, {D(4)}}));
   EXPECT_EQ(form->chain->output_type(0).dims, (std::vector<Dim>{D(4), D(1)}));
-  EXPECT_EQ(Count(*reduced({D(1000000)}, {0}, false)->chain, OpKind::kReduce), 2);
-  EXPECT_EQ(Count(*reduced({D(2), D(256), D(384)}, {1, 2}, false)->chain, OpKind::kReduce), 2);
+  EXPECT_EQ(Count(*reduced("1000000", "0")->chain, OpKind::kReduce), 2);
+  EXPECT_EQ(Count(*reduced("2,256,384", "1, 2")->chain, OpKind::kReduce), 2);
   // Rows that are short, many or of an unknown number, and those that lie along other axes.
-  EXPECT_FALSE(reduced({D(4), D(1 << 15)}, {1}, false)->changed());
-  EXPECT_FALSE(reduced({D(32), D(1 << 20)}, {1}, false)->changed());
-  EXPECT_FALSE(reduced({kM, D(1 << 20)}, {1}, false)->changed());
-  EXPECT_FALSE(reduced({D(1 << 20), D(4)}, {0}, false)->changed());
-  EXPECT_FALSE(reduced({D(1048573)}, {0}, false)->changed());
+  EXPECT_FALSE(reduced("4,32768", "1")->changed());
+  EXPECT_FALSE(reduced("32,1048576", "1")->changed());
+  EXPECT_FALSE(reduced("M,1048576", "1")->changed());
+  EXPECT_FALSE(reduced("1048576,4", "0")->changed());
+  EXPECT_FALSE(reduced("1048573", "0")->changed());
 }
 
 TEST(NormalForm, KeepsLongRowsWholeThatAreReadAgain) {

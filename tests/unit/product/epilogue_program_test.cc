@@ -1,5 +1,6 @@
 // Programs of epilogues: what the matcher makes of element-wise ops, where programs are cut, what
 // is refused, and their bytes.
+#include "absl/strings/str_split.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule_check.h"
 #include "tests/support/epilogue_chains.h"
@@ -26,17 +27,7 @@ std::string TextOf(const std::vector<testing::EpilogueChain>& list, const std::s
   return "no such chain";
 }
 
-// A program of y, and of what `make` reads besides.
-template <typename Make>
-EpilogueProgram Made(const std::vector<LeafKind>& leaves, DType matrix, const Make& make,
-                     DType result = DType::kBF16) {
-  ChainBuilder b;
-  std::vector<ValueId> in;
-  for (const LeafKind kind : leaves) {
-    const DType dtype = kind == LeafKind::kMatrix ? matrix : DType::kF32;
-    in.push_back(*b.Input({dtype, {Dim::Constant(2)}}));
-  }
-  Chain body = Finished(b, {*b.Cast(make(b, in), result)});
+EpilogueProgram ProgramOfBody(Chain body, const std::vector<LeafKind>& leaves) {
   std::vector<LeafKind> kinds;
   for (const int32_t input : body.InputOrder()) {
     kinds.push_back(leaves[static_cast<size_t>(input)]);
@@ -44,7 +35,26 @@ EpilogueProgram Made(const std::vector<LeafKind>& leaves, DType matrix, const Ma
   return ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
 }
 
-using In = const std::vector<ValueId>&;
+// The program of an expression of y and of what else it reads: up, a column c or d, a number of the
+// row s, one of memory n, a matrix r of `matrix`. The inputs are in the order of `leaves`.
+// Statements may stand before the expression.
+EpilogueProgram Made(absl::string_view leaves, absl::string_view expression,
+                     DType result = DType::kBF16, DType matrix = DType::kBF16) {
+  const std::map<std::string, LeafKind> kinds = {{"y", LeafKind::kValue},  {"up", LeafKind::kUp},
+                                                 {"c", LeafKind::kColumn}, {"d", LeafKind::kColumn},
+                                                 {"s", LeafKind::kRow},    {"n", LeafKind::kNumber},
+                                                 {"r", LeafKind::kMatrix}};
+  ChainReader reader;
+  std::vector<LeafKind> of;
+  for (const absl::string_view leaf : absl::StrSplit(leaves, ' ')) {
+    of.push_back(kinds.at(std::string(leaf)));
+    reader.Add("$0: $1[2]", leaf, leaf == "r" ? NameOf(matrix) : "f32");
+  }
+  const size_t last = expression.rfind("; ") == expression.npos ? 0 : expression.rfind("; ") + 2;
+  reader.Add(expression.substr(0, last));
+  reader.Add("out $0($1)", NameOf(result), expression.substr(last));
+  return ProgramOfBody(reader.Finish(), of);
+}
 
 TEST(EpilogueProgram, IsWhatStandsBehindScalesAndBiases) {
   const auto list = testing::ProductEpilogues(kTypes);
@@ -88,28 +98,15 @@ TEST(EpilogueProgram, OfAPairReadsBothHalves) {
 // The results that a chain outputs in addition to its result. The program's results are y, tanh(y)
 // and, if there is a third, tanh(y) plus a matrix.
 EpilogueProgram Aux(DType first, DType second, bool of_matrix = false, int more = 0) {
-  ChainBuilder b;
-  const ValueId y = *b.Input({DType::kF32, {Dim::Constant(2)}});
-  ValueId t = *b.Unary(UnaryKind::kTanh, y);
+  ChainReader r("y: f32[2]; t = tanh(y)");
   std::vector<LeafKind> leaves = {LeafKind::kValue};
   if (of_matrix) {
-    const ValueId r = *b.Input({DType::kBF16, {Dim::Constant(2)}});
     leaves.push_back(LeafKind::kMatrix);
-    t = *b.Binary(BinaryKind::kAdd, t, *b.Cast(r, DType::kF32));
+    r.Add("r: bf16[2]; t = t + f32(r)");
   }
-  EXPECT_TRUE(b.Output(*b.Cast(y, first)).ok());
-  EXPECT_TRUE(b.Output(*b.Cast(t, second)).ok());
-  for (int i = 0; i < more; ++i) {
-    EXPECT_TRUE(
-        b.Output(*b.Cast(*b.Unary(UnaryKind::kNeg, t = *b.Unary(UnaryKind::kAbs, t)), second))
-            .ok());
-  }
-  Chain body = *b.Finish();
-  std::vector<LeafKind> kinds;
-  for (const int32_t input : body.InputOrder()) {
-    kinds.push_back(leaves[static_cast<size_t>(input)]);
-  }
-  return ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
+  r.Add("out $0(y), $1(t)", NameOf(first), NameOf(second));
+  for (int i = 0; i < more; ++i) r.Add("t = abs(t); out $0(neg(t))", NameOf(second));
+  return ProgramOfBody(r.Finish(), leaves);
 }
 
 TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
@@ -129,19 +126,10 @@ TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
 
 // A kernel computes all of these at once: they read a matrix, or have several results.
 TEST(EpilogueProgram, IsWholeWhereItReadsAMatrixOrHasSeveralResults) {
-  const auto sum = [](DType matrix, DType result) {
-    return Made(
-        {LeafKind::kValue, LeafKind::kMatrix}, matrix,
-        [](ChainBuilder& b, In in) {
-          const ValueId wide = *b.Cast(in[1], DType::kF32);
-          return *b.Unary(UnaryKind::kTanh, *b.Binary(BinaryKind::kAdd, in[0], wide));
-        },
-        result);
-  };
   EXPECT_FALSE(ProgramOf(EpilogueForm{Activation::kRelu}, DType::kBF16).whole());
   for (const DType matrix : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const DType result : {DType::kF32, DType::kF16, DType::kBF16}) {
-      const EpilogueProgram program = sum(matrix, result);
+      const EpilogueProgram program = Made("y r", "tanh(y + f32(r))", result, matrix);
       EXPECT_TRUE(program.whole());
       EXPECT_TRUE(program.written());
       EXPECT_TRUE(CheckProgram(program, result, false).ok());
@@ -158,12 +146,7 @@ TEST(EpilogueProgram, IsWholeWhereItReadsAMatrixOrHasSeveralResults) {
 // A sum with a matrix of f32 has no form: forms have matrices of the result's 16 bits.
 TEST(EpilogueProgram, OfASumWithAMatrixOfF32IsWritten) {
   const auto sum = [](DType matrix, DType result) {
-    return Made(
-        {LeafKind::kValue, LeafKind::kMatrix}, matrix,
-        [](ChainBuilder& b, In in) {
-          return *b.Binary(BinaryKind::kAdd, in[0], *b.Cast(in[1], DType::kF32));
-        },
-        result);
+    return Made("y r", "y + f32(r)", result, matrix);
   };
   EXPECT_TRUE(sum(DType::kBF16, DType::kBF16).form.has_value());
   for (const DType result : {DType::kF32, DType::kBF16}) {
@@ -237,15 +220,8 @@ TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
 // The sides of additions and multiplications may be swapped, and a value that is widened twice is
 // the same.
 TEST(EpilogueForm, IsTheSameInEverySpelling) {
-  const auto spelled = Made(
-      {LeafKind::kMatrix, LeafKind::kUp, LeafKind::kValue}, DType::kF16,
-      [](ChainBuilder& b, In in) {
-        const ValueId y = *b.Binary(BinaryKind::kMul, in[1], *AddSilu(b, in[2]));
-        const ValueId wide = *b.Cast(*b.Cast(y, DType::kF16), DType::kF32);
-        const ValueId matrix = *b.Cast(*b.Cast(in[0], DType::kF32), DType::kF32);
-        return *b.Unary(UnaryKind::kRelu, *b.Binary(BinaryKind::kAdd, matrix, wide));
-      },
-      DType::kF16);
+  const auto spelled =
+      Made("r up y", "relu(f32(f32(r)) + f32(f16(up * silu(y))))", DType::kF16, DType::kF16);
   const EpilogueForm form = {Activation::kSilu, true, true, true, Activation::kRelu};
   ASSERT_TRUE(spelled.form.has_value()) << ToString(spelled);
   EXPECT_TRUE(*spelled.form == form);
@@ -253,104 +229,61 @@ TEST(EpilogueForm, IsTheSameInEverySpelling) {
 
 // scale * factor * y + bias, or less, in any order of the two multiplications.
 TEST(AffinePart, IsWhatAProgramBeginsWith) {
-  const auto program =
-      Made({LeafKind::kColumn, LeafKind::kRow, LeafKind::kValue}, DType::kBF16,
-           [](ChainBuilder& b, In in) {
-             const ValueId scaled = *b.Binary(BinaryKind::kMul, *b.Scalar(0.5), in[2]);
-             const ValueId y = *b.Binary(BinaryKind::kMul, scaled, in[1]);
-             return *b.Unary(UnaryKind::kTanh, *b.Binary(BinaryKind::kAdd, in[0], y));
-           });
+  const auto program = Made("c s y", "tanh(c + 0.5 * y * s)");
   EXPECT_EQ(ToString(program), "tanh(y)");
   EXPECT_EQ(program.affine.scale, 0.5f);
   EXPECT_EQ(program.TypeAt(program.affine.factor), DType::kF32);
   EXPECT_EQ(program.TypeAt(program.affine.bias), DType::kF32);
-  const auto tanh = Made({LeafKind::kValue}, DType::kBF16,
-                         [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); });
+  const auto tanh = Made("y", "tanh(y)");
   EXPECT_EQ(CostOfProgram(program).issue, CostOfProgram(tanh).issue);
   EXPECT_EQ(ScratchRegisters(program), 0);
 }
 
 TEST(AffinePart, EndsAtAValueThatIsReadTwice) {
-  const auto twice =
-      Made({LeafKind::kValue, LeafKind::kColumn}, DType::kBF16, [](ChainBuilder& b, In in) {
-        const ValueId biased = *b.Binary(BinaryKind::kAdd, in[0], in[1]);
-        return *b.Binary(BinaryKind::kMax, biased, in[0]);
-      });
-  EXPECT_EQ(ToString(twice), "max(add(y,c1),y)");
-  const auto of_leaf =
-      Made({LeafKind::kValue, LeafKind::kColumn}, DType::kBF16, [](ChainBuilder& b, In in) {
-        return *b.Binary(BinaryKind::kMul, *b.Binary(BinaryKind::kAdd, in[0], in[1]), in[1]);
-      });
-  EXPECT_EQ(ToString(of_leaf), "mul(add(y,c1),c1)");
+  EXPECT_EQ(ToString(Made("y c", "max(y + c, y)")), "max(add(y,c1),y)");
+  EXPECT_EQ(ToString(Made("y c", "(y + c) * c")), "mul(add(y,c1),c1)");
 }
 
 // Kernels have one number of a row: a factor, or what the program reads.
 TEST(AffinePart, IsNoneBesideANumberOfTheRowThatSomethingElseReads) {
-  const auto program =
-      Made({LeafKind::kValue, LeafKind::kRow}, DType::kBF16, [](ChainBuilder& b, In in) {
-        const ValueId y = *b.Binary(BinaryKind::kMul, in[0], *b.Scalar(2));
-        return *b.Binary(BinaryKind::kAdd, y, in[1]);
-      });
+  const auto program = Made("y s", "y * 2 + s");
   EXPECT_EQ(ToString(program), "add(mul(y,2),s)");
   EXPECT_EQ(program.affine.scale, 1);
 }
 
 // Halves that differ are computed apart.
 TEST(AffinePart, OfAPairIsThatOfBothHalves) {
-  const auto pair = [](bool both) {
-    return Made({LeafKind::kValue, LeafKind::kUp, LeafKind::kColumn, LeafKind::kColumn},
-                DType::kBF16, [=](ChainBuilder& b, In in) {
-                  const ValueId gate = *b.Binary(BinaryKind::kAdd, in[0], in[2]);
-                  const ValueId up = both ? *b.Binary(BinaryKind::kAdd, in[1], in[3])
-                                          : *b.Binary(BinaryKind::kMul, in[1], in[3]);
-                  return *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kTanh, gate), up);
-                });
-  };
-  EXPECT_EQ(ToString(pair(true)), "mul(tanh(y),up)");
-  EXPECT_GE(pair(true).affine.bias_up, 0);
-  EXPECT_EQ(ToString(pair(false)), "mul(tanh(add(y,c1)),mul(up,c2))");
+  const auto both = Made("y up c d", "tanh(y + c) * (up + d)");
+  EXPECT_EQ(ToString(both), "mul(tanh(y),up)");
+  EXPECT_GE(both.affine.bias_up, 0);
+  EXPECT_EQ(ToString(Made("y up c d", "tanh(y + c) * (up * d)")),
+            "mul(tanh(add(y,c1)),mul(up,c2))");
 }
 
 TEST(EpilogueForm, IsNoneOfWhatDiffersByAnOpOrALeaf) {
-  const auto value = [](LeafKind other, const auto& make) {
-    return Made({LeafKind::kValue, other}, DType::kBF16, make).form.has_value();
+  const auto has_form = [](const char* leaves, const char* expression) {
+    return Made(leaves, expression).form.has_value();
   };
-  const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
-  EXPECT_TRUE(value(LeafKind::kMatrix, sum));
-  EXPECT_TRUE(value(LeafKind::kColumn, sum));
-  EXPECT_FALSE(value(LeafKind::kNumber, sum));
-  EXPECT_FALSE(value(LeafKind::kUp, sum));
-  EXPECT_FALSE(value(LeafKind::kMatrix, [](ChainBuilder& b, In in) {  // rounded to another type
-    const ValueId narrow = *b.Cast(*b.Cast(in[0], DType::kF16), DType::kF32);
-    return *b.Binary(BinaryKind::kAdd, narrow, in[1]);
-  }));
-  EXPECT_FALSE(value(LeafKind::kUp, [](ChainBuilder& b, In in) {  // up is activated too
-    return *b.Unary(UnaryKind::kRelu, *b.Binary(BinaryKind::kMul, in[0], in[1]));
-  }));
-  EXPECT_FALSE(value(LeafKind::kUp, [](ChainBuilder& b, In in) {  // the gate is up's
-    return *b.Binary(BinaryKind::kMul, in[0], *AddSilu(b, in[1]));
-  }));
-  EXPECT_FALSE(value(LeafKind::kMatrix, [](ChainBuilder& b, In in) {  // added twice
-    const ValueId once = *b.Binary(BinaryKind::kAdd, in[0], in[1]);
-    return *b.Binary(BinaryKind::kAdd, once, in[1]);
-  }));
+  EXPECT_TRUE(has_form("y r", "y + r"));
+  EXPECT_TRUE(has_form("y c", "y + c"));
+  EXPECT_FALSE(has_form("y n", "y + n"));
+  EXPECT_FALSE(has_form("y up", "y + up"));
+  EXPECT_FALSE(has_form("y r", "f32(f16(y)) + r"));  // rounded to another type
+  EXPECT_FALSE(has_form("y up", "relu(y * up)"));    // up is activated too
+  EXPECT_FALSE(has_form("y up", "y * silu(up)"));    // the gate is up's
+  EXPECT_FALSE(has_form("y r", "y + r + r"));        // added twice
 }
 
 // Values that are read once are made where they are read; those that are read again stay.
 TEST(EpilogueProgram, NeedsRegistersForValuesThatAreLiveAtOnce) {
   const auto values = [](int count, bool again) {
-    return Made({LeafKind::kValue}, DType::kBF16, [=](ChainBuilder& b, In in) {
-      std::vector<ValueId> values;
-      for (int i = 0; i < count; ++i) {
-        values.push_back(*b.Binary(BinaryKind::kMul, in[0], *b.Scalar(i + 2, DType::kF32)));
-      }
-      ValueId sum = in[0];
-      for (const ValueId value : values) sum = *b.Binary(BinaryKind::kMax, sum, value);
-      for (const ValueId value : again ? values : std::vector<ValueId>()) {
-        sum = *b.Binary(BinaryKind::kMin, sum, value);
-      }
-      return sum;
-    });
+    std::string made, most = "x = y; ", least;
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&made, "v", i, " = y * ", i + 2, "; ");
+      absl::StrAppend(&most, "x = max(x, v", i, "); ");
+      if (again) absl::StrAppend(&least, "x = min(x, v", i, "); ");
+    }
+    return Made("y", absl::StrCat(made, most, least, "x"));
   };
   EXPECT_EQ(ScratchRegisters(values(16, false)), 0);
   EXPECT_EQ(ScratchRegisters(values(4, true)), 0);
@@ -358,7 +291,6 @@ TEST(EpilogueProgram, NeedsRegistersForValuesThatAreLiveAtOnce) {
 }
 
 TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
-  const auto tanh = [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); };
   const struct {
     EpilogueProgram program;
     DType result;
@@ -366,21 +298,15 @@ TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
     const char* want;
   } kCases[] = {
       {{}, DType::kBF16, true, "program is missing, the product is a pair"},
-      {Made({LeafKind::kValue}, DType::kBF16, tanh), DType::kF16, false,
-       "program gives bf16, the result is f16"},
-      {Made({LeafKind::kValue}, DType::kBF16, tanh), DType::kBF16, true,
+      {Made("y", "tanh(y)"), DType::kF16, false, "program gives bf16, the result is f16"},
+      {Made("y", "tanh(y)"), DType::kBF16, true,
        "program reads 0 leaves of kind 1, must be 1 to 1"},
-      {Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kPred,
-            [](ChainBuilder& b, In in) {
-              return *b.Binary(BinaryKind::kAdd, in[0], *b.Cast(in[1], DType::kF32));
-            }),
-       DType::kBF16, false, "program reads a matrix of pred, must be f32, f16 or bf16"},
-      {Made({LeafKind::kValue}, DType::kBF16,
-            [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSin, in[0]); }),
-       DType::kBF16, false, "program has op 1 (sin, f32[2]), which no epilogue computes"},
-      {Made({LeafKind::kValue}, DType::kBF16,
-            [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kPow, in[0], in[0]); }),
-       DType::kBF16, false, "program has 8 branches for each value, at most 6"},
+      {Made("y r", "y + f32(r)", DType::kBF16, DType::kPred), DType::kBF16, false,
+       "program reads a matrix of pred, must be f32, f16 or bf16"},
+      {Made("y", "sin(y)"), DType::kBF16, false,
+       "program has op 1 (sin, f32[2]), which no epilogue computes"},
+      {Made("y", "pow(y, y)"), DType::kBF16, false,
+       "program has 8 branches for each value, at most 6"},
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(CheckProgram(c.program, c.result, c.pair).message(), c.want);
@@ -424,10 +350,7 @@ TEST(EpilogueProgram, IsForCodesOfF32ResultsAlone) {
 }
 
 TEST(EpilogueProgram, CostsWhatItsOpsCost) {
-  const auto tanh = Made({LeafKind::kValue}, DType::kBF16,
-                         [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); });
-  const auto root = Made({LeafKind::kValue}, DType::kBF16,
-                         [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSqrt, in[0]); });
+  const auto tanh = Made("y", "tanh(y)"), root = Made("y", "sqrt(y)");
   EXPECT_EQ(CostOfProgram(tanh).special, 1);
   EXPECT_EQ(ScratchRegisters(tanh), 0);
   EXPECT_EQ(ScratchRegisters(root), kSlowPathRegisters);
@@ -435,18 +358,14 @@ TEST(EpilogueProgram, CostsWhatItsOpsCost) {
 
 // Registers for functions of one kind, of two and of each further one.
 TEST(EpilogueProgram, NeedsRegistersForKindsOfSlowFunctions) {
-  const auto scratch = [](const std::vector<UnaryKind>& kinds) {
-    return ScratchRegisters(Made({LeafKind::kValue}, DType::kF32, [&](ChainBuilder& b, In in) {
-      ValueId y = in[0];
-      for (const UnaryKind kind : kinds) y = *b.Unary(kind, y);
-      return y;
-    }));
+  const auto scratch = [](const char* functions) {
+    return ScratchRegisters(Made("y", functions, DType::kF32));
   };
-  EXPECT_EQ(scratch({UnaryKind::kErf, UnaryKind::kErf, UnaryKind::kErf}), kSlowPathRegisters);
-  EXPECT_EQ(scratch({UnaryKind::kErf, UnaryKind::kTanh}), kSlowPathRegisters);
-  const int three = scratch({UnaryKind::kErf, UnaryKind::kTanh, UnaryKind::kSqrt});
+  EXPECT_EQ(scratch("erf(erf(erf(y)))"), kSlowPathRegisters);
+  EXPECT_EQ(scratch("tanh(erf(y))"), kSlowPathRegisters);
+  const int three = scratch("sqrt(tanh(erf(y)))");
   EXPECT_GT(three, kSlowPathRegisters);
-  EXPECT_GT(scratch({UnaryKind::kErf, UnaryKind::kTanh, UnaryKind::kSqrt, UnaryKind::kLog}), three);
+  EXPECT_GT(scratch("log(sqrt(tanh(erf(y))))"), three);
 }
 
 }  // namespace

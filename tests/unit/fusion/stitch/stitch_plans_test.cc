@@ -44,35 +44,19 @@ int Kernels(const Plan& plan, int products) {
 // rmsnorm, gated FFN, residual. `rounds`: the FFN's result before the sum; `in_place`: the result
 // takes the place of x.
 Chain NormFfnResidual(int64_t k, int64_t n, bool rounds = true, bool in_place = false) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, k});
-  const ValueId gamma = g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
-  GatedFfnOperands ffn{.a = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6, gamma), DType::kBF16),
-                       .w_gate = g.In(DType::kBF16, {n, k}, true),
-                       .w_up = g.In(DType::kBF16, {n, k}, true),
-                       .w_down = g.In(DType::kBF16, {k, n}, true)};
-  const ValueId gate =
-      *AddLinear(g.builder(), ffn.a, ffn.w_gate, kNoValue, Layout::kOI, Activation::kSilu);
-  const ValueId c = g.Mul(gate, *AddLinear(g.builder(), ffn.a, ffn.w_up, kNoValue, Layout::kOI));
-  ValueId down = *AddLinear(g.builder(), c, ffn.w_down, kNoValue, Layout::kOI);
-  if (rounds) down = g.Cast(g.Cast(down, DType::kBF16), DType::kF32);
-  OutputOptions options;
-  if (in_place) options.alias = x;
-  g.Out(g.Cast(g.Add(down, g.Cast(x, DType::kF32)), DType::kBF16), options);
-  return g.Finish();
+  return ReadChain(
+      "x: bf16[M,$0]; gamma: const bf16[$0]; gate, up: const bf16[$1,$0]; down: const bf16[$0,$1];"
+      "a = bf16(rmsnorm(x, 1e-6, f32(gamma))); c = linear(a, gate, none, silu) * linear(a, up, "
+      "none); y = linear(c, down, none); out bf16($2 + f32(x)) $3",
+      k, n, rounds ? "f32(bf16(y))" : "y", in_place ? "over x" : "");
 }
 
 // A GEMM kernel stores its result once. A result that is output twice is stored by a stitched
 // kernel, or refused if that kernel has nothing to compute.
 TEST(StitchPlans, OfAProductThatIsGivenOutTwiceStoreBoth) {
   for (const bool rounds : {false, true}) {
-    testing::Graph g;
-    const ValueId w = g.In(DType::kBF16, {32, 64}, true);
-    ValueId y = *g.builder().Matmul(g.In(DType::kBF16, {-1, 64}), w, false, true);
-    if (rounds) y = g.Cast(y, DType::kBF16);
-    g.Out(y);
-    g.Out(y);
-    const Chain chain = g.Finish();
+    const Chain chain = ReadChain("w: const bf16[32,64]; x: bf16[M,64]; y = $0(x @ w.T); out y, y",
+                                  rounds ? "bf16" : "");
     const absl::StatusOr<FusionResult> result = PlanChain(chain, 16, H200(), {});
     ASSERT_EQ(result.ok(), rounds) << result.status();
     if (!rounds) {
@@ -149,9 +133,7 @@ TEST(StitchPlans, RandomGraphsAreComputedAndNeverPredictedSlowerThanUnfused) {
 
 TEST(StitchPlans, ThereIsAlwaysAPlanThatIsNamedUnfused) {
   // One op: the fused and the unfused plan are one.
-  testing::Graph one;
-  one.Out(one.Un(UnaryKind::kTanh, one.In(DType::kF32, {64, 64})));
-  const FusionResult result = PlansOf(one.Finish(), 1);
+  const FusionResult result = PlansOf(ReadChain("x: f32[64,64]; out tanh(x)"), 1);
   EXPECT_FALSE(result.chosen.fused);
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 3) {
     const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed), 1, H200(), {});
@@ -162,13 +144,9 @@ TEST(StitchPlans, ThereIsAlwaysAPlanThatIsNamedUnfused) {
 }
 
 TEST(StitchPlans, LongReductionsOverTheMiddleAreRowsOfAView) {
-  for (const bool keepdims : {true, false}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kF32, {4, 5000, 6});
-    const ValueId sums = g.Reduce(ReduceKind::kSum, g.Un(UnaryKind::kTanh, x), 1, keepdims);
-    g.Out(sums);
-    if (keepdims) g.Out(g.Mul(g.Spread(sums, x), x));
-    const Chain chain = g.Finish();
+  for (const char* outputs :
+       {"sums = sum(tanh(x), 1, keep); out sums, spread(sums, x) * x", "out sum(tanh(x), 1)"}) {
+    const Chain chain = ReadChain("x: f32[4,5000,6]; $0", outputs);
     const FusionResult result = PlansOf(chain, 1);
     for (const Plan& plan : EveryPlan(result)) {
       EXPECT_LT(testing::WorstError(chain, plan, 1, 11), 1e-4) << plan.name();
@@ -179,13 +157,12 @@ TEST(StitchPlans, LongReductionsOverTheMiddleAreRowsOfAView) {
 // Outputs of concatenations are written once for each of their parts: compilers take a minute for a
 // recurrence of some hundred ops.
 TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
-  testing::Graph g;
-  ValueId h = g.In(DType::kF32, {64, 96});
+  ChainReader r("h: f32[64,96]");
   for (int step = 0; step < 24; ++step) {
-    for (int i = 0; i < 8; ++i) h = g.Un(UnaryKind::kTanh, h);
-    g.Out(*g.builder().Concat({h, g.Un(UnaryKind::kExp, h)}, 1));
+    for (int i = 0; i < 8; ++i) r.Add("h = tanh(h)");
+    r.Add("out concat(h, exp(h), 1)");
   }
-  const Chain chain = g.Finish();
+  const Chain chain = r.Finish();
   const FusionResult result = PlansOf(chain, 1);
   EXPECT_GT(result.chosen.kernels.size(), 1u);
   for (const Plan& plan : EveryPlan(result)) {
@@ -201,28 +178,18 @@ TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
 
 // Sums over every element, and over M with others, in all blocks; up to 64 tensors side by side.
 TEST(StitchPlans, ReductionsOverEverythingTakeAsLongAsTheirBytes) {
-  struct Case {
-    std::vector<int64_t> dims;  // -1: M
-    std::vector<int32_t> axes;
-  };
   constexpr int64_t kRows = 48, kManyRows = 8192;
-  const auto graph = [](const Case& c, const std::vector<ReduceKind>& kinds) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kF32, c.dims);
-    for (const ReduceKind kind : kinds) g.Out(*g.builder().Reduce(kind, x, c.axes));
-    return g.Finish();
-  };
-  const std::vector<Case> cases = {
-      {{-1}, {0}}, {{-1, 64}, {0, 1}}, {{-1, 16, 16}, {0, 2}}, {{40, 56}, {0, 1}}};
-  for (const Case& c : cases) {
-    const Chain chain = graph(c, {ReduceKind::kSum, ReduceKind::kMax});
+  const std::pair<const char*, const char*> cases[] = {
+      {"M", "0"}, {"M,64", "0, 1"}, {"M,16,16", "0, 2"}, {"40,56", "0, 1"}};
+  for (const auto& [dims, axes] : cases) {
+    const Chain chain = ReadChain("x: f32[$0]; out sum(x, $1), reduce_max(x, $1)", dims, axes);
     for (const Plan& plan : EveryPlan(PlansOf(chain, 64))) {
       EXPECT_LT(testing::WorstError(chain, plan, kRows, 3), 1e-4) << plan.name();
     }
     EXPECT_LT(PlansOf(chain, kManyRows).chosen.PredictedUs(), 15) << chain.ToString();
   }
   const double bytes_us = 4096.0 * 4096 * 4 / H200().hbm_bytes_per_us;
-  const Chain large = graph({{4096, 4096}, {0, 1}}, {ReduceKind::kSum});
+  const Chain large = ReadChain("x: f32[4096,4096]; out sum(x, 0, 1)");
   EXPECT_LT(PlansOf(large, 1).chosen.PredictedUs(), 2 * bytes_us);
 }
 
@@ -360,18 +327,10 @@ TEST(StitchPlans, OfScattersComputeThem) {
 TEST(StitchPlans, AScatterOfAViewOfItsCacheIsCopiedFirstInPlace) {
   for (const bool in_place : {true, false}) {
     for (const bool turned : {true, false}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({DType::kF32, {Dim::Constant(64), Dim::Constant(256)}});
-      const ValueId ids = *b.Input({DType::kS32, {Dim::Constant(8)}});
-      ValueId rows = *b.Slice(x, {0, 0}, {Dim::Constant(8), Dim::Constant(256)});
-      if (turned) {
-        rows = *b.Reshape(rows, {Dim::Constant(256), Dim::Constant(8)});
-        rows = *b.Transpose(rows, {1, 0});
-      }
-      OutputOptions options;
-      if (in_place) options.alias = x;
-      ASSERT_TRUE(b.Output(*b.Scatter(x, ids, rows), options).ok());
-      const Chain chain = *b.Finish();
+      const Chain chain = ReadChain(
+          "x: f32[64,256]; ids: s32[8]; rows = x[0:8, :]; $0; out scatter(x, ids, rows) $1",
+          turned ? "rows = transpose(reshape(rows, [256,8]), 1, 0)" : "rows = rows",
+          in_place ? "over x" : "");
       const auto plans = Got(PlanChain(chain, 1, H200(), {}));
       EXPECT_EQ(plans.chosen.kernels.size(), in_place ? 2u : 1u) << plans.chosen.ToText();
       for (const Plan& plan : EveryPlan(plans)) {
@@ -403,23 +362,13 @@ TEST(StitchPlans, ReduceATransposeAsItsOperandLies) {
 // Four cases: kept axes in another order, results that are broadcast again or stored in addition to
 // their transpose, an operand without a transpose, and the row of a transpose that is undone.
 TEST(StitchPlans, ReductionsOfTransposesComputeThem) {
-  for (const std::vector<int32_t>& order :
-       {std::vector<int32_t>{2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}}) {
-    for (const std::vector<int32_t>& axes : {std::vector<int32_t>{2}, {0, 2}, {1}, {1, 2}}) {
-      testing::Graph g;
-      ChainBuilder& b = g.builder();
-      const ValueId x = g.Cast(g.In(DType::kBF16, {24, 5, 18}), DType::kF32);
-      const ValueId turned = *b.Transpose(x, order);
-      const ValueId other = *b.Broadcast(g.In(DType::kF32, {1}), b.TypeOf(turned).dims);
-      const ValueId sum = g.Mul(g.Un(UnaryKind::kTanh, turned), other);
-      const ValueId largest = *b.Reduce(ReduceKind::kMax, sum, axes, true);
-      const ValueId exp =
-          g.Un(UnaryKind::kExp, g.Sub(sum, *b.Broadcast(largest, b.TypeOf(sum).dims)));
-      const ValueId total = *b.Reduce(ReduceKind::kSum, exp, axes);
-      g.Out(g.Mul(exp, exp));
-      g.Out(total);
-      g.Out(*b.Reduce(ReduceKind::kMean, *b.Transpose(exp, {2, 1, 0}), {2}));
-      const Chain chain = g.Finish();
+  for (const char* order : {"2, 1, 0", "1, 2, 0", "0, 2, 1", "2, 0, 1"}) {
+    for (const char* axes : {"2", "0, 2", "1", "1, 2"}) {
+      const Chain chain = ReadChain(
+          "x = f32({bf16[24,5,18]}); turned = transpose(x, $0); other = spread({f32[1]}, turned);"
+          "y = tanh(turned) * other; e = exp(y - spread(reduce_max(y, $1, keep), y));"
+          "total = sum(e, $1); out e * e, total, mean(transpose(e, 2, 1, 0), 2)",
+          order, axes);
       for (const Plan& plan : EveryPlan(PlansOf(chain, 1))) {
         EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-5) << plan.ToText();
       }
@@ -435,34 +384,21 @@ TEST(StitchPlans, ReduceMiddleAxesTheFasterWay) {
   EXPECT_LT(result.chosen.PredictedUs(), 6) << result.chosen.ToText();
 }
 
-// Keys are normed and cast, values scaled, and both written into their caches by one kernel, which
-// moves what is written, not the caches of 400 MB. How many slots they have is all the same.
 // The convolution, its activation and the mean make no kernel; cut in half they would hand over
 // what lies before the activation, in f32.
 TEST(StitchPlans, AreCutWhereTheFewestBytesPass) {
-  ChainBuilder b;
-  const auto constant = [](const std::vector<int64_t>& extents) {
-    std::vector<Dim> dims;
-    for (const int64_t extent : extents) dims.push_back(Dim::Constant(extent));
-    return dims;
-  };
-  const ValueId x = *b.Input({DType::kBF16, constant({32, 56, 56, 96})});
-  const ValueId filter = *b.Input({DType::kF32, constant({1, 1, 1, 3, 3, 96})});
-  const ValueId windows = *b.Cast(
-      *b.Window(x, *b.Scalar(0, DType::kBF16), {3, 3}, {.pads = {1, 1, 1, 1}}), DType::kF32);
-  const ValueId products =
-      *b.Binary(BinaryKind::kMul, windows, *b.Broadcast(filter, b.TypeOf(windows).dims));
-  const ValueId sums = *b.Reduce(ReduceKind::kSum, products, {3, 4}, false);
-  const ValueId gate = *b.Unary(UnaryKind::kSigmoid, sums);
-  const ValueId active = *b.Cast(*b.Binary(BinaryKind::kMul, sums, gate), DType::kBF16);
-  const ValueId mean = *b.Reduce(ReduceKind::kMean, *b.Cast(active, DType::kF32), {1, 2});
-  (void)b.Output(active);
-  (void)b.Output(*b.Cast(mean, DType::kBF16));
-  const Plan plan = PlansOf(*b.Finish(), 1).chosen;
+  const Chain chain = ReadChain(
+      "x: bf16[32,56,56,96]; filter: f32[1,1,1,3,3,96];"
+      "windows = f32(window(x, 0:bf16, taps=[3,3], pads=[1,1,1,1]));"
+      "sums = sum(windows * spread(filter, windows), 3, 4); active = bf16(sums * sigmoid(sums));"
+      "out active, bf16(mean(f32(active), 1, 2))");
+  const Plan plan = PlansOf(chain, 1).chosen;
   ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
   EXPECT_LT(plan.workspace_bytes, uint64_t{1} << 20) << "the sums lie in memory";
 }
 
+// Keys are normed and cast, values scaled, and both written into their caches by one kernel, which
+// moves what is written, not the caches of 400 MB. How many slots they have is all the same.
 TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
   constexpr int64_t kM = 128, kHeads = 8, kDim = 128;
   for (const int64_t slots : {131072, 131071}) {
@@ -543,22 +479,13 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
 // The statistic of a norm after the GEMMs, one of both halves of the pair; `before`: the chain
 // normalizes the rows, unrounded. No op writes normalized rows.
 Chain StatisticFfnResidual(int64_t k, int64_t n, bool before) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {-1, k});
-  const ValueId wide = g.Cast(x, DType::kF32);
-  const ValueId mean = g.Mean(g.Mul(wide, wide), 1);
-  const ValueId r = g.Un(UnaryKind::kRsqrt, g.Add(mean, g.Const(1e-6)));
-  const ValueId rows = before ? g.Mul(wide, g.Spread(r, wide)) : x;
-  const auto half = [&] {
-    const ValueId y = g.Matmul(rows, g.In(DType::kBF16, {n, k}, true));
-    return before ? y : g.Mul(y, g.Spread(r, y));
-  };
-  const ValueId gate = *AddSilu(g.builder(), half());
-  const ValueId c = g.Mul(gate, half());
-  const ValueId down =
-      *AddLinear(g.builder(), c, g.In(DType::kBF16, {k, n}, true), kNoValue, Layout::kOI);
-  g.Out(g.Cast(g.Add(down, wide), DType::kBF16));
-  return g.Finish();
+  return ReadChain(
+      "x: bf16[M,$0]; wide = f32(x); r = rsqrt(mean(wide * wide, 1, keep) + 1e-6);"
+      "v, w: const bf16[$1,$0]; down: const bf16[$0,$1]; $2;"
+      "out bf16(linear(silu(gate) * up, down, none) + wide)",
+      k, n,
+      before ? "rows = wide * spread(r, wide); gate = rows @ v.T; up = rows @ w.T"
+             : "y = x @ v.T; gate = y * spread(r, y); z = x @ w.T; up = z * spread(r, z)");
 }
 
 TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
@@ -601,17 +528,10 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
 
 // What another kernel computes is added from the workspace, in a plan of every kind.
 TEST(StitchPlans, ResidualsMayBeResultsOfOtherKernels) {
-  testing::Graph g;
-  const auto product = [&](Activation act) {  // of rows of its own: else the two are a pair
-    const ValueId x = g.In(DType::kBF16, {-1, 64});
-    const ValueId w = g.In(DType::kBF16, {128, 64}, true);
-    return g.Cast(*AddLinear(g.builder(), x, w, kNoValue, Layout::kOI, act), DType::kBF16);
-  };
-  const ValueId t = g.In(DType::kBF16, {-1, 128});
-  const ValueId r = g.Mul(t, g.Spread(g.Reduce(ReduceKind::kMax, t, 1), t));
-  const ValueId one = product(Activation::kIdentity);
-  g.Out(g.Add(g.Add(one, r), product(Activation::kRelu)));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(  // products of rows of their own: else the two are a pair
+      "t: bf16[M,128]; r = t * spread(reduce_max(t, 1, keep), t); x, y: bf16[M,64];"
+      "v, w: const bf16[128,64];"
+      "out bf16(linear(x, v, none)) + r + bf16(linear(y, w, none, relu))");
   const FusionResult result = PlansOf(chain, 32);
   EXPECT_EQ(result.chosen.kernels.size(), 3u) << result.chosen.ToText();
   for (const Plan& plan : EveryPlan(result)) {
@@ -676,19 +596,15 @@ std::set<std::vector<int>> CutsOf(const FusionResult& result) {
 }
 
 TEST(StitchPlans, RunsBesideOtherOpsAreCutInAsManyWaysAsSequences) {
-  const auto products = [](testing::Graph* g, ValueId x) {
-    for (int i = 0; i < 4; ++i) {
-      const ValueId w = g->In(DType::kBF16, {512, 512}, true);
-      x = g->Cast(*AddLinear(g->builder(), x, w, kNoValue, Layout::kOI), DType::kBF16);
-    }
-    return x;
+  const auto products = [](const char* rows) {
+    ChainReader r("given: bf16[M,512]; x = $0", rows);
+    for (int i = 0; i < 4; ++i) r.Add("x = bf16(linear(x, {const bf16[512,512]}, none))");
+    r.Add("out x");
+    return r.Finish();
   };
-  testing::Graph alone, mixed;
-  alone.Out(products(&alone, alone.In(DType::kBF16, {-1, 512})));
-  mixed.Out(products(&mixed, mixed.Un(UnaryKind::kTanh, mixed.In(DType::kBF16, {-1, 512}))));
-  const std::set<std::vector<int>> cuts = CutsOf(PlansOf(alone.Finish(), 128));
+  const std::set<std::vector<int>> cuts = CutsOf(PlansOf(products("given"), 128));
   EXPECT_EQ(cuts.size(), 5u) << "of 1 to 4 products in order, at most two a kernel";
-  EXPECT_EQ(CutsOf(PlansOf(mixed.Finish(), 128)), cuts);
+  EXPECT_EQ(CutsOf(PlansOf(products("tanh(given)"), 128)), cuts);
 }
 
 TEST(StitchPlans, ProductsAreBoundariesInGlue) {
@@ -761,23 +677,12 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
 }
 
 TEST(StitchPlans, AreEqualForGraphsBuiltInAnotherOrder) {
-  const auto build = [](bool other) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kF32, {512, 256});
-    const ValueId r = g.In(DType::kF32, {512, 256});
-    ValueId a, b;
-    if (other) {
-      b = g.Un(UnaryKind::kTanh, r);
-      a = g.Sub(x, g.Spread(g.Mean(x, 1), x));
-    } else {
-      a = g.Sub(x, g.Spread(g.Mean(x, 1), x));
-      b = g.Un(UnaryKind::kTanh, r);
-    }
-    g.Out(g.Mul(a, b));
-    g.Out(g.Add(b, r));
-    return g.Finish();
+  const auto plan_of = [](const char* first, const char* second) {
+    return PlansOf(ReadChain("x, r: f32[512,256]; $0; $1; out a * b, b + r", first, second), 1)
+        .chosen;
   };
-  const Plan first = PlansOf(build(false), 1).chosen, second = PlansOf(build(true), 1).chosen;
+  constexpr char kA[] = "a = x - spread(mean(x, 1, keep), x)", kB[] = "b = tanh(r)";
+  const Plan first = plan_of(kA, kB), second = plan_of(kB, kA);
   EXPECT_EQ(first.PlanDigest(), second.PlanDigest());
   EXPECT_EQ(first.ToText(), second.ToText());
 }
