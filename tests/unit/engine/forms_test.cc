@@ -6,18 +6,11 @@ namespace {
 
 constexpr int64_t kRows = 5;
 
-Dim D(int64_t extent) { return Dim::Constant(extent); }
-
 // Columns 64 to 128 of rows after an axis of 3, times a weight, as heads.
 Chain RoughChain(bool weight_first = false) {
-  ChainBuilder b;
-  const auto weight = [&b] { return *b.Input({DType::kBF16, {D(32), D(64)}}, {true, {}, "w"}); };
-  ValueId w = weight_first ? weight() : 0;
-  const ValueId x = *b.Input({DType::kBF16, {D(3), Dim::M(), D(192)}});
-  const ValueId part = *b.Slice(x, {0, 0, 64}, {D(3), Dim::M(), D(128)});
-  if (!weight_first) w = weight();
-  const ValueId y = *b.Cast(*b.Matmul(part, w, false, true), DType::kBF16);
-  return Finished(b, {*b.Reshape(y, {D(3), Dim::M(), D(4), D(8)})});
+  constexpr char kX[] = "x: bf16[3,M,192]", kW[] = "w: const bf16[32,64]";
+  return ReadChain("$0; $1; out reshape(bf16(x[:, :, 64:128] @ w.T), [3,M,4,8])",
+                   weight_first ? kW : kX, weight_first ? kX : kW);
 }
 
 // A world that plans normal forms, and whose only kernel computes all of one.
@@ -128,18 +121,13 @@ TEST(FormsTest, TheSelfCheckComparesWithTheCallersChain) {
 
 TEST(FormsTest, ErrorsNumberTheCallersOps) {
   World world;
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {D(1), Dim::M(), D(64)}});
-  const ValueId twice = *b.Cast(*b.Cast(*b.Cast(x, DType::kF32), DType::kBF16), DType::kF32);
-  const ValueId w = *b.Input({DType::kF32, {D(64), D(64)}});
-  const ValueId y = *b.Matmul(twice, w);
-  const Chain chain = Finished(b, {y});
+  const Chain chain = ReadChain("x: bf16[1,M,64]; w: f32[64,64]; out f32(bf16(f32(x))) @ w");
   ValueId product = -1;
   for (size_t i = 0; i < chain.ops().size(); ++i) {
     if (chain.ops()[i].kind == OpKind::kMatmul) product = static_cast<ValueId>(i);
   }
   const absl::Status status = world.fake.MakeEngine()->Prepare(chain, kRows, {}).status();
-  EXPECT_TRUE(Says(status, "op " + std::to_string(product) + " (matmul of input 0 and input 1)"));
+  EXPECT_TRUE(Says(status, "op " + std::to_string(product) + " (matmul of 'x' and 'w')"));
 }
 
 }  // namespace

@@ -41,10 +41,6 @@ struct Bound {
   std::shared_ptr<const PreparedPlan> plan;
 };
 
-TensorType Rows(int64_t columns) { return {DType::kBF16, {Dim::M(), Dim::Constant(columns)}}; }
-
-std::vector<Stride> Pitch(int64_t elements) { return {{elements, 0}, {1, 0}}; }
-
 // x [M, kK], w1 [kN, kK], w2 [kN, kL], out [M, kL].
 TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
   FakeWorld world{.compute = false};
@@ -74,13 +70,7 @@ TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
 
 TEST(OverlapTest, AnOutputSharesTheInputThatItIsDeclaredToShareAlone) {
   for (const bool declared : {false, true}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input(Rows(64), {false, {}, "x"}),
-                  y = *b.Input(Rows(64), {false, {}, "y"});
-    OutputOptions options;
-    if (declared) options.alias = x;
-    ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, y), options).ok());
-    Bound bound(*b.Finish());
+    Bound bound(ReadChain("x, y: bf16[M,64]; out x + y $0", declared ? "over x" : ""));
     EXPECT_EQ(bound.MostRows({kX, kW1, kX}), declared ? 16 : -1);
     EXPECT_THAT(bound.Refused({kX, kW1, kW1}), HasSubstr("output 0 begins where that of input 1"));
     EXPECT_THAT(bound.Refused({kX, kX, kX}), HasSubstr("output 0 begins where that of input"));
@@ -115,11 +105,7 @@ TEST(OverlapTest, PoolingInPlaceIsRefused) {
 }
 
 TEST(OverlapTest, TwoOutputsNeedTwoBuffers) {
-  ChainBuilder b;
-  const ValueId x = *b.Input(Rows(64), {false, {}, "x"});
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), {.alias = x}).ok());
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
-  Bound bound(*b.Finish());
+  Bound bound(ReadChain("x: bf16[M,64]; out relu(x) over x, abs(x)"));
   EXPECT_EQ(bound.MostRows({kX, kX, kW1}), 16);
   EXPECT_THAT(bound.Refused({kX, kW1, kW1}), HasSubstr("output 1 begins where that of output 0"));
   EXPECT_THAT(bound.Refused({kX, kX, kX}), HasSubstr("output 1 begins where that of"));
@@ -127,11 +113,8 @@ TEST(OverlapTest, TwoOutputsNeedTwoBuffers) {
 
 // Two halves of the columns of one matrix.
 TEST(OverlapTest, AnOutputMayLieBesideAnInput) {
-  ChainBuilder b;
-  constexpr int64_t kColumns = 64, kStride = 2 * kColumns;
-  const ValueId x = *b.Input(Rows(kColumns), {false, Pitch(kStride), ""});
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), {.strides = Pitch(kStride)}).ok());
-  Bound bound(*b.Finish());
+  constexpr int64_t kColumns = 64;
+  Bound bound(ReadChain("x: bf16[M,64] strides(128, 1); out relu(x) strides(128, 1)"));
   EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns}), 16);
   EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns + 16}), 1);
 }
@@ -139,23 +122,18 @@ TEST(OverlapTest, AnOutputMayLieBesideAnInput) {
 // A bias, and rows of another pitch, placed after the columns of an output's rows: 128 bytes of
 // each 256.
 TEST(OverlapTest, WhatLiesBetweenRowsMustFitThere) {
-  const auto most = [](TensorType type, std::vector<Stride> strides, int64_t at) {
-    ChainBuilder b;
-    const ValueId x = *b.Input(Rows(64), {false, {}, "x"});
-    const ValueId other = *b.Input(std::move(type), {false, std::move(strides), "other"});
-    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), {.strides = Pitch(128)}).ok());
-    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, other)).ok());
-    return Bound(*b.Finish()).MostRows({kX, kW1 + static_cast<DevicePtr>(at), kW1, kW2});
+  const auto most = [](const char* type, int64_t at) {
+    return Bound(
+               ReadChain("x: bf16[M,64]; other: $0; out relu(x) strides(128, 1), abs(other)", type))
+        .MostRows({kX, kW1 + static_cast<DevicePtr>(at), kW1, kW2});
   };
-  const TensorType wide{DType::kBF16, {Dim::Constant(256)}},
-      fits{DType::kBF16, {Dim::Constant(64)}};
-  EXPECT_EQ(most(wide, {}, 128), 1);
-  EXPECT_EQ(most(wide, {}, 3 * 256 + 128), 4);
-  EXPECT_EQ(most(fits, {}, 128), 16);
-  EXPECT_EQ(most(fits, {}, 144), 1);
-  EXPECT_EQ(most(Rows(64), Pitch(256), 128), 16);  // in every second gap
-  EXPECT_EQ(most(Rows(64), {}, 128), 1);
-  EXPECT_EQ(most(Rows(16), Pitch(192), 128), 1);
+  EXPECT_EQ(most("bf16[256]", 128), 1);
+  EXPECT_EQ(most("bf16[256]", 3 * 256 + 128), 4);
+  EXPECT_EQ(most("bf16[64]", 128), 16);
+  EXPECT_EQ(most("bf16[64]", 144), 1);
+  EXPECT_EQ(most("bf16[M,64] strides(256, 1)", 128), 16);  // in every second gap
+  EXPECT_EQ(most("bf16[M,64]", 128), 1);
+  EXPECT_EQ(most("bf16[M,16] strides(192, 1)", 128), 1);
 }
 
 }  // namespace

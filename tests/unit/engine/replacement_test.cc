@@ -3,7 +3,6 @@
 
 #include "src/base/refusal.h"
 #include "tests/unit/engine/engine_tests.h"
-#include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
@@ -31,20 +30,18 @@ struct RealWorld : FakeWorld {
 
 // A layer of a vision model between products, three times.
 Chain Layers() {
-  testing::Graph g;
-  ValueId x = g.In(DType::kBF16, {512, 256});
+  ChainReader r("x: bf16[512,256]");
   for (int layer = 0; layer < 3; ++layer) {
-    const ValueId wide = g.Cast(x, DType::kF32);
-    const ValueId centred = g.Sub(wide, g.Spread(g.Mean(wide, 1), wide));
-    const ValueId scale = g.Un(UnaryKind::kRsqrt, g.Mean(g.Mul(centred, centred), 1));
-    const ValueId rows = g.Cast(g.Mul(centred, g.Spread(scale, centred)), DType::kBF16);
-    const ValueId up = g.Cast(g.Matmul(rows, g.In(DType::kBF16, {512, 256}, true)), DType::kBF16);
-    const ValueId act = g.Un(UnaryKind::kSin, g.Cast(up, DType::kF32));
-    const ValueId down = g.Matmul(g.Cast(act, DType::kBF16), g.In(DType::kBF16, {256, 512}, true));
-    x = g.Cast(g.Add(wide, g.Cast(g.Cast(down, DType::kBF16), DType::kF32)), DType::kBF16);
+    r.Add(
+        "wide = f32(x); centred = wide - spread(mean(wide, 1, keep), wide);"
+        "scale = rsqrt(mean(centred * centred, 1, keep));"
+        "rows = bf16(centred * spread(scale, centred));"
+        "up = bf16(rows @ {const bf16[512,256]}.T);"
+        "down = bf16(sin(f32(up))) @ {const bf16[256,512]}.T;"
+        "x = bf16(wide + f32(bf16(down)))");
   }
-  g.Out(x);
-  return g.Finish();
+  r.Add("out x");
+  return r.Finish();
 }
 
 std::string SourceOf(const PlannedKernel& kernel, const DeviceModel& model) {
@@ -143,17 +140,10 @@ TEST(ReplacementTest, IsKeptWhereAnotherCompilerRefusedTheKernel) {
 
 // Why no kernel takes the place of a refused one, in the numbers of the caller's ops.
 TEST(ReplacementTest, RefusalsNameTheCallersOps) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {4096, 1024});
-  const auto reshape = [&](ValueId v, int64_t rows, int64_t columns) {
-    return *g.builder().Reshape(v, {Dim::Constant(rows), Dim::Constant(columns)});
-  };
-  const ValueId same = reshape(reshape(x, 1024, 4096), 4096, 1024);
-  const ValueId a = g.Un(UnaryKind::kSin, same);
-  g.Out(g.Un(UnaryKind::kErf, g.Sub(a, g.Spread(g.Mean(a, 1), a))));
-  const ValueId y = g.In(DType::kF32, {512, 64});
-  g.Out(g.Reduce(ReduceKind::kMax, y, 0));
-  RealWorld world(g.Finish());
+  RealWorld world(
+      ReadChain("x: f32[4096,1024]; a = sin(reshape(reshape(x, [1024,4096]), [4096,1024]));"
+                "out erf(a - spread(mean(a, 1, keep), a)); y: f32[512,64];"
+                "out reduce_max(y, 0, keep)"));
   world.normal = NormalFormOf;
   world.spills = [](const CompileRequest& r) { return absl::StrContains(r.source, "sin("); };
   ValueId sine = 0;

@@ -213,12 +213,7 @@ TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
 }
 
 TEST(PlanChain, RefusesAProductThatNoFamilyTakes) {
-  ChainBuilder b;
-  const TensorType type{DType::kF32, {Dim::Constant(2048), Dim::Constant(2048)}};
-  const auto x = b.Input(type), w = b.Input(type);
-  const auto y = b.Matmul(*x, *w);
-  ASSERT_TRUE(y.ok() && b.Output(*y).ok());
-  const auto result = PlanChain(*b.Finish(), 128, H200(), {});
+  const auto result = PlanChain(ReadChain("x, w: f32[2048,2048]; out x @ w"), 128, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
   EXPECT_TRUE(Says(result, "no kernel family takes this chain"));
 }
@@ -256,20 +251,11 @@ TEST(PlanChain, RoundsWhereAValueIsCastToItsOwnType) {
 }
 
 TEST(PlanChain, MultipliesComputedRowsThatEndInACastToTheirOwnType) {
-  for (const DType result : {DType::kF32, DType::kBF16}) {
-    for (const bool shared : {false, true}) {
-      ChainBuilder b;
-      const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(512)}};
-      const ValueId g = *b.Input(type), n = *b.Input(type);
-      const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(128), Dim::Constant(512)}});
-      const ValueId rows = *b.Cast(*b.Binary(BinaryKind::kMul, g, n), DType::kBF16);
-      ValueId y = *b.Matmul(rows, w, false, true);
-      if (result != DType::kF32) y = *b.Cast(y, result);
-      ASSERT_TRUE(b.Output(y).ok());
-      if (shared) {
-        ASSERT_TRUE(b.Output(rows).ok());
-      }
-      const Chain chain = *b.Finish();
+  for (const char* result : {"", "bf16"}) {
+    for (const char* shared : {"", ", rows"}) {
+      const Chain chain =
+          ReadChain("g, n: bf16[M,512]; w: bf16[128,512]; rows = bf16(g * n); out $0(rows @ w.T)$1",
+                    result, shared);
       const auto planned = Got(PlanChain(chain, 64, H200(), {}));
       EXPECT_EQ(planned.chosen.kernels.size(), 2u) << planned.chosen.ToText();
       EXPECT_TRUE(testing::Reassembled(planned.chosen, chain, H200()).ok());
@@ -287,34 +273,27 @@ TEST(PlanChain, RefusesS32SumsOfS8ByName) {
   }
 }
 
-// A chain of e4m3 a [64, k] and w with these dims and scales.
-Chain ProductOfCodes(int64_t k, std::vector<Dim> scale_a, std::vector<Dim> scale_w,
-                     std::vector<Stride> strides = {}) {
-  ChainBuilder b;
-  const Dim m = Dim::M(), n = Dim::Constant(256);
-  const ValueId a = *b.Input({DType::kE4M3, {m, Dim::Constant(k)}});
-  const ValueId w = *b.Input({DType::kE4M3, {n, Dim::Constant(k)}}, {true, {}, "w"});
-  const ValueId sa = *b.Input({DType::kF32, std::move(scale_a)}, {false, std::move(strides), "sa"});
-  const ValueId sw = *b.Input({DType::kF32, std::move(scale_w)}, {true, {}, "sw"});
-  return Finished(b, {*b.ScaledMatmul(a, w, sa, sw)});
+// A chain of e4m3 a [M, k] and w [256, k] with scales of these types.
+Chain ProductOfCodes(int64_t k, const char* scale_a, const char* scale_w) {
+  return ReadChain(
+      "a: e4m3[M,$0]; w: const e4m3[256,$0]; sa: $1; sw: const $2; out scaled(a, w, sa, sw)", k,
+      scale_a, scale_w);
 }
 
 TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
-  const Dim one = Dim::Constant(1), m = Dim::M(), n = Dim::Constant(256), two = Dim::Constant(2);
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kE4M3, {m, Dim::Constant(256)}});
-  const ValueId w = *b.Input({DType::kE4M3, {Dim::Constant(256), n}}, {true, {}, "w"});
-  ASSERT_TRUE(b.Output(*b.Matmul(x, *b.Transpose(w, {1, 0}), false, true)).ok());
   const std::pair<Chain, const char*> cases[] = {
-      {*b.Finish(), "layout of weights is io, must be oi for e4m3"},
-      {ProductOfCodes(264, {}, {}),
+      {ReadChain("x: e4m3[M,256]; w: const e4m3[256,256]; out x @ transpose(w, 1, 0).T"),
+       "layout of weights is io, must be oi for e4m3"},
+      {ProductOfCodes(264, "f32[]", "f32[]"),
        "its rows are 264 elements apart, which must be a multiple of 16"},
-      {ProductOfCodes(256, {m, two}, {n, two}), "scale_w is f32[256,2], of e4m3[256,256]"},
-      {ProductOfCodes(256, {one, two}, {}), "scale_a is f32[1,2], of e4m3[M,256]"},
-      {ProductOfCodes(256, {m, one}, {}, {{0, 0}, {1, 0}}), "strides of scale_a are [0,1]"},
-      {ProductOfCodes(256, {m, two}, {}, {{1, 0}, {1, 2}}), "strides of scale_a are [1,M^2]"},
-      {ProductOfCodes(256, {m, two}, {}, {{1, 1}, {1, 0}}), "strides of scale_a are [M,1]"},
-      {ProductOfCodes(256, {m, two}, {}, {{1, 0}, {1 << 25, 0}}), "kernels read strides of 1 to"},
+      {ProductOfCodes(256, "f32[M,2]", "f32[256,2]"), "scale_w is f32[256,2], of e4m3[256,256]"},
+      {ProductOfCodes(256, "f32[1,2]", "f32[]"), "scale_a is f32[1,2], of e4m3[M,256]"},
+      {ProductOfCodes(256, "f32[M,1] strides(0, 1)", "f32[]"), "strides of scale_a are [0,1]"},
+      {ProductOfCodes(256, "f32[M,2] strides(1, 1*M^2)", "f32[]"),
+       "strides of scale_a are [1,M^2]"},
+      {ProductOfCodes(256, "f32[M,2] strides(1*M, 1)", "f32[]"), "strides of scale_a are [M,1]"},
+      {ProductOfCodes(256, "f32[M,2] strides(1, 33554432)", "f32[]"),
+       "kernels read strides of 1 to"},
   };
   for (const auto& [chain, message] : cases) {
     const auto result = PlanChain(chain, 64, H200(), {});
@@ -325,9 +304,8 @@ TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
 
 // A kernel reads scales in their given layout. Strides that depend on M hold for one launch.
 TEST(PlanChain, TakesStridedScalesOfCodes) {
-  const Dim m = Dim::M(), one = Dim::Constant(1), two = Dim::Constant(2);
-  const auto scales_of = [&](std::vector<Dim> dims, std::vector<Stride> strides, int64_t bucket) {
-    const Chain chain = ProductOfCodes(256, std::move(dims), {}, std::move(strides));
+  const auto scales_of = [&](const char* type, int64_t bucket) {
+    const Chain chain = ProductOfCodes(256, type, "f32[]");
     auto result = PlanChain(chain, bucket, H200(), {});
     if (!result.ok()) return std::string(result.status().message());
     const KernelSpec& spec = result->chosen.kernels.front().spec;
@@ -338,15 +316,14 @@ TEST(PlanChain, TakesStridedScalesOfCodes) {
     return ToString(ProductOf(spec).sequence.front().rows.scales);
   };
   for (const int64_t bucket : {1, 64, 4096}) {
-    EXPECT_EQ(scales_of({m, one}, {{3, 0}, {1, 0}}, bucket), "vector[3]");
-    EXPECT_EQ(scales_of({m, two}, {{1, 0}, {8192, 0}}, bucket), "block 1x128[1,8192]");
-    EXPECT_EQ(scales_of({m, two}, {{4, 0}, {1, 0}}, bucket), "block 1x128[4,1]");
-    EXPECT_EQ(scales_of({m, two}, {{1, 0}, {1, 1}}, bucket), "block 1x128[1,M]");
-    EXPECT_EQ(scales_of({m, two}, {{2, 0}, {1, 0}}, bucket), "block 1x128");
+    EXPECT_EQ(scales_of("f32[M,1] strides(3, 1)", bucket), "vector[3]");
+    EXPECT_EQ(scales_of("f32[M,2] strides(1, 8192)", bucket), "block 1x128[1,8192]");
+    EXPECT_EQ(scales_of("f32[M,2] strides(4, 1)", bucket), "block 1x128[4,1]");
+    EXPECT_EQ(scales_of("f32[M,2] strides(1, 1*M)", bucket), "block 1x128[1,M]");
+    EXPECT_EQ(scales_of("f32[M,2] strides(2, 1)", bucket), "block 1x128");
   }
-  EXPECT_EQ(scales_of({m, two}, {{1, 0}, {8192, 0}}, 8192), "block 1x128[1,8192]");
-  EXPECT_NE(scales_of({m, two}, {{1, 0}, {1, 1}}, 8192).find("in buckets below 8192"),
-            std::string::npos);
+  EXPECT_EQ(scales_of("f32[M,2] strides(1, 8192)", 8192), "block 1x128[1,8192]");
+  EXPECT_THAT(scales_of("f32[M,2] strides(1, 1*M)", 8192), HasSubstr("in buckets below 8192"));
 }
 
 // Launches are cut at the largest bucket of the chain, which another product's many rows lower.

@@ -1,6 +1,6 @@
 // Chains as frameworks give them, and in how many kernels they plan.
 #include "src/normal/normal_form.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
@@ -83,16 +83,9 @@ TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
 
 // x W' of x[M, k] and W[n, k], with rows so many elements apart.
 Chain OfProduct(int64_t k, int64_t n, int64_t x_stride, int64_t w_stride, bool transpose_b) {
-  ChainBuilder b;
-  InputOptions rows, weight;
-  rows.strides = {{x_stride, 0}, {1, 0}};
-  weight.constant = true;
-  weight.strides = {{w_stride, 0}, {1, 0}};
-  const std::vector<Dim> dims = transpose_b ? std::vector<Dim>{Dim::Constant(n), Dim::Constant(k)}
-                                            : std::vector<Dim>{Dim::Constant(k), Dim::Constant(n)};
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}, rows);
-  const ValueId w = *b.Input({DType::kBF16, dims}, weight);
-  return Finished(b, {*b.Cast(*b.Matmul(x, w, false, transpose_b), DType::kBF16)});
+  return ReadChain(
+      "x: bf16[M,$0] strides($1, 1); w: const bf16[$2,$3] strides($4, 1); out bf16(x @ w$5)", k,
+      x_stride, transpose_b ? n : k, transpose_b ? k : n, w_stride, transpose_b ? ".T" : "");
 }
 
 // What a tensor map cannot say is copied by a kernel, which the plan notes and predicts.
@@ -134,11 +127,8 @@ TEST(NormalPlans, OfLongRowsKeepAllSmsBusy) {
        {LongRows{1, 1 << 20, 0.7}, LongRows{4, 1 << 20, 0.7}, LongRows{4, 1 << 16, 0.8},
         LongRows{2, 1 << 22, 0.5}, LongRows{8, 100000, 1}, LongRows{16, 1 << 16, 1}}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({dtype, {Dim::Constant(at.rows), Dim::Constant(at.length)}});
-      const ValueId square = *b.Unary(UnaryKind::kSquare, *b.Cast(x, DType::kF32));
       const auto chain = std::make_shared<const Chain>(
-          Finished(b, {*b.Reduce(ReduceKind::kSum, square, {1}, false)}));
+          ReadChain("x: $0[$1,$2]; out sum(square(f32(x)), 1)", NameOf(dtype), at.rows, at.length));
       const absl::StatusOr<FusionResult> whole = PlanAt(*chain, 1);
       const absl::StatusOr<FusionResult> parts = PlanAt(*(*NormalFormOf(chain))->chain, 1);
       ASSERT_TRUE(whole.ok() && parts.ok()) << whole.status() << parts.status();
@@ -153,14 +143,9 @@ TEST(NormalPlans, OfLongRowsKeepAllSmsBusy) {
 // beyond 88, and at most 4 % slower.
 TEST(NormalPlans, OfSoftplusCostLittle) {
   for (const bool product : {false, true}) {
-    ChainBuilder b;
-    ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(1024)}});
-    const ValueId w =
-        product ? *b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(1024)}}) : kNoValue;
-    x = product ? *b.Matmul(x, w, false, true) : *b.Cast(x, DType::kF32);
-    const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kExp, x), *b.Scalar(1));
     const auto chain = std::make_shared<const Chain>(
-        Finished(b, {*b.Cast(*b.Unary(UnaryKind::kLog, sum), DType::kBF16)}));
+        ReadChain("x: bf16[M,1024]; $0; out bf16(log(exp(y) + 1))",
+                  product ? "w: bf16[1024,1024]; y = x @ w.T" : "y = f32(x)"));
     const auto form = *NormalFormOf(chain);
     EXPECT_TRUE(form->changed());
     for (const int64_t m : {1, 128, 4096}) {
@@ -181,30 +166,16 @@ TEST(NormalPlans, OfAttentionAreOneKernel) {
     EXPECT_EQ(planned.chosen.kernels.size(), 1u) << planned.chosen.ToText();
     EXPECT_THAT(planned.chosen.note, HasSubstr("attention"));
   }
-  ChainBuilder b;
-  const auto batch = [&] {
-    return *b.Input({DType::kBF16, {Dim::Constant(8), Dim::Constant(256), Dim::Constant(256)}});
-  };
-  const ValueId x = batch(), y = batch();
   const auto form = Got(NormalFormOf(
-      std::make_shared<const Chain>(Finished(b, {*b.Cast(*b.Matmul(x, y), DType::kBF16)}))));
+      std::make_shared<const Chain>(ReadChain("x, y: bf16[8,256,256]; out bf16(x @ y)"))));
   EXPECT_TRUE(
       Says(PlanAt(*form->chain, 1), "it is a batch of products that are too large for threads"));
 }
 
 // softmax(0.125 q k') v of `batch` heads.
 Chain Attention(int64_t batch, int64_t length, int64_t width) {
-  ChainBuilder b;
-  const auto heads = [&](int64_t rows, int64_t columns) {
-    return TensorType{DType::kBF16,
-                      {Dim::Constant(batch), Dim::Constant(rows), Dim::Constant(columns)}};
-  };
-  const ValueId q = *b.Input(heads(length, width)), k = *b.Input(heads(length, width));
-  const ValueId v = *b.Input(heads(length, width));
-  const ValueId scores =
-      *b.Binary(BinaryKind::kMul, *b.Matmul(q, k, false, true), *b.Scalar(0.125));
-  const ValueId p = *b.Cast(*AddSoftmax(b, scores, 2), DType::kBF16);
-  return Finished(b, {*b.Cast(*b.Matmul(p, v), DType::kBF16)});
+  return ReadChain("q, k, v: bf16[$0,$1,$2]; p = bf16(softmax(q @ k.T * 0.125)); out bf16(p @ v)",
+                   batch, length, width);
 }
 
 // Whatever its size, it is planned, by a few microseconds and a multiple of its bytes; by threads

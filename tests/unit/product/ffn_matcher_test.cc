@@ -1,6 +1,7 @@
 // Matcher: FFNs in every variant, as the builder makes them and as callers may spell them.
 #include "src/product/matcher.h"
 #include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -67,22 +68,12 @@ TEST(MatchFfn, RolesPointAtTheCallersInputs) {
 }
 
 TEST(MatchFfn, AcceptsOtherSpellings) {
-  ChainBuilder b;
-  const ValueId w1 = *b.Input({DType::kBF16, {C(16), C(24)}}, {true, {}, ""});
-  const ValueId a = *b.Input({DType::kBF16, {C(7), C(16)}});
-  const ValueId w2 = *b.Input({DType::kBF16, {C(24), C(8)}}, {true, {}, ""});
-  const ValueId bias = *b.Input({DType::kBF16, {C(24)}}, {true, {}, ""});
   // Widened operands, a transposed and back weight, the bias on the left, sigmoid(x) * x, a rounded
   // C.
-  const ValueId wide = *b.Cast(a, DType::kF32);
-  const ValueId turned = *b.Transpose(w1, {1, 0});
-  const ValueId product = *b.Matmul(wide, turned, false, true);
-  const ValueId spread = *b.Broadcast(*b.Cast(bias, DType::kF32), {C(7), C(24)});
-  const ValueId x = *b.Binary(BinaryKind::kAdd, spread, product);
-  const ValueId c = *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kSigmoid, x), x);
-  const ValueId rounded = *b.Cast(c, DType::kBF16);
-  const MatchedSequence v =
-      Got(MatchProducts(Finished(b, {*b.Cast(*b.Matmul(rounded, w2), DType::kBF16)})));
+  const MatchedSequence v = Got(MatchProducts(
+      ReadChain("w1: const bf16[16,24]; a: bf16[7,16]; w2: const bf16[24,8]; bias: const bf16[24];"
+                "x = spread(f32(bias), [7,24]) + f32(a) @ transpose(w1, 1, 0).T;"
+                "out bf16(bf16(sigmoid(x) * x) @ w2)")));
   EXPECT_EQ(v.m, Dim::Constant(7));
   EXPECT_EQ(v.sequence.ToString(),
             "gemm_chain n=24 k=16 l=8 act=silu bias1=1 layout=io dtype=bf16");
@@ -90,16 +81,10 @@ TEST(MatchFfn, AcceptsOtherSpellings) {
 }
 
 TEST(MatchFfn, SeesAMergedGateUpWeightAsTwoPointersIntoIt) {
-  ChainBuilder b;
-  const InputOptions half{true, {{48, 0}, {1, 0}}, ""};
   const MatchedSequence v = *MatchProducts(
-      Finished(b, {*AddGatedFfn(b,
-                                {.a = *b.Input({DType::kF16, {Dim::M(), C(16)}},
-                                               {false, {{32, 0}, {1, 0}}, ""}),
-                                 .w_gate = *b.Input({DType::kF16, {C(16), C(24)}}, half),
-                                 .w_up = *b.Input({DType::kF16, {C(16), C(24)}}, half),
-                                 .w_down = *b.Input({DType::kF16, {C(24), C(8)}})},
-                                Activation::kSilu, Layout::kIO)}));
+      ReadChain("a: f16[M,16] strides(32, 1); gate, up: const f16[16,24] strides(48, 1);"
+                "down: f16[24,8];"
+                "out gated_ffn(a, gate, up, none, none, down, none, silu, layout=io)"));
   EXPECT_FALSE(v.contiguous);
   EXPECT_FALSE(v.weights_constant);
   EXPECT_EQ(v.rows_stride, 32);
@@ -144,71 +129,34 @@ TEST(MatchFfn, NoSpecRoundsASumThatItHasNot) {
   EXPECT_EQ(MakeFfnChain(s).status().message(), "sum_act is set, but there is no residual");
 }
 
-struct Refused {
-  const char* what;
-  std::function<void(ChainBuilder&)> make;
-  const char* message;
-};
-
-void FfnWith(ChainBuilder& b, DType w2_dtype, Layout second, InputOptions a_options = {}) {
-  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, a_options);
-  const ValueId w1 = *b.Input({DType::kBF16, {C(16), C(16)}});
-  const ValueId w2 = *b.Input({w2_dtype, {C(16), C(16)}});
-  const ValueId c = *AddLinear(b, a, w1, kNoValue, Layout::kOI, Activation::kRelu);
-  const ValueId e = *AddLinear(b, c, w2, kNoValue, second);
-  ASSERT_TRUE(b.Output(*b.Cast(e, DType::kBF16)).ok());
-}
-
 TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
-  const Refused cases[] = {
-      {"no product",
-       [](ChainBuilder& b) {
-         const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(4)}});
-         ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kTanh, x)).ok());
-       },
+  constexpr char kTwo[] =
+      "a: bf16[M,16]$0; w1: bf16[16,16]; w2: $1[16,16];"
+      "out bf16(linear(linear(a, w1, none, relu), w2, none$2))";
+  const struct {
+    const char* what;
+    std::string chain;
+    const char* message;
+  } cases[] = {
+      {"no product", "x: f32[M,4]; out tanh(x)",
        "op 1 (tanh) has no product with a weight below it"},
-      {"an input",
-       [](ChainBuilder& b) {
-         ASSERT_TRUE(b.Output(*b.Input({DType::kF32, {C(2), C(4)}})).ok());
-       },
-       "the output is an input"},
-      {"rank 1",
-       [](ChainBuilder& b) {
-         ASSERT_TRUE(b.Output(*b.Input({DType::kF32, {C(4)}})).ok());
-       },
-       "the output is f32[4], its rank must be at least 2"},
-      {"mixed layouts", [](ChainBuilder& b) { FfnWith(b, DType::kBF16, Layout::kIO); },
+      {"an input", "x: f32[2,4]; out x", "the output is an input"},
+      {"rank 1", "x: f32[4]; out x", "the output is f32[4], its rank must be at least 2"},
+      {"mixed layouts", absl::Substitute(kTwo, "", "bf16", ", layout=io"),
        "w2 is io, w1 oi: all weights must be alike"},
-      {"mixed dtypes", [](ChainBuilder& b) { FfnWith(b, DType::kF32, Layout::kOI); },
-       "dtype of w2 is f32, of a bf16"},
-      {"strided columns",
-       [](ChainBuilder& b) {
-         FfnWith(b, DType::kBF16, Layout::kOI, {false, {{1, 0}, {64, 0}}, ""});
-       },
+      {"mixed dtypes", absl::Substitute(kTwo, "", "f32", ""), "dtype of w2 is f32, of a bf16"},
+      {"strided columns", absl::Substitute(kTwo, " strides(1, 64)", "bf16", ""),
        "strides of a are [1,64], must be [at least 16,1]"},
-      {"f16 result of bf16",
-       [](ChainBuilder& b) {
-         const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
-         const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}});
-         const ValueId y = *AddLinear(b, a, w, kNoValue, Layout::kOI);
-         ASSERT_TRUE(b.Output(*b.Cast(y, DType::kF16)).ok());
-       },
+      {"f16 result of bf16", "a: bf16[M,16]; w: bf16[16,16]; out f16(linear(a, w, none))",
        "the output is f16, the inputs are bf16: cast it to bf16 or f32"},
       {"gate and up of different activations",
-       [](ChainBuilder& b) {
-         const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(16)}});
-         const ValueId g = *b.Input({DType::kF32, {C(16), C(16)}});
-         const ValueId u = *b.Input({DType::kF32, {C(16), C(16)}});
-         const ValueId gate = *AddLinear(b, a, g, kNoValue, Layout::kOI, Activation::kSilu);
-         const ValueId up = *AddLinear(b, gate, u, kNoValue, Layout::kOI);
-         ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, gate, up)).ok());
-       },
+       "a: f32[M,16]; g, u: f32[16,16]; gate = linear(a, g, none, silu);"
+       "out gate * linear(gate, u, none)",
        "op 7 (mul) has products of different rows below it"},
   };
-  for (const Refused& refused : cases) {
-    ChainBuilder b;
-    refused.make(b);
-    EXPECT_EQ(MatchProducts(*b.Finish()).status().message(), refused.message) << refused.what;
+  for (const auto& refused : cases) {
+    EXPECT_EQ(MatchProducts(ReadChain(refused.chain)).status().message(), refused.message)
+        << refused.what;
   }
 }
 

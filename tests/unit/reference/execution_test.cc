@@ -27,10 +27,9 @@ std::vector<V> InputsOf(const Chain& chain, int64_t m) {
 }
 
 TEST(Reference, StridedInputsAndOutputsAreReadAndWrittenInPlaceOnly) {
-  ChainBuilder b;  // x^T of [M,3] with padded rows, written with padded rows
-  const ValueId x = *b.Input({DType::kS32, {Dim::M(), C(3)}}, {false, {{5, 0}, {1, 0}}, ""});
-  ASSERT_TRUE(b.Output(*b.Transpose(x, {1, 0}), {{{2, 1}, {1, 0}}, -1}).ok());
-  const Chain chain = *b.Finish();
+  // x^T of [M,3] with padded rows, written with padded rows.
+  const Chain chain =
+      ReadChain("x: s32[M,3] strides(5, 1); out transpose(x, 1, 0) strides(2*M, 1)");
   const std::vector<uint8_t> in = Encode(DType::kS32, {0, 1, 2, -1, -1, 10, 11, 12});
   std::vector<uint8_t> out = Encode(DType::kS32, V(10, 99));
   ASSERT_TRUE(RunReference(chain, 2, {in.data()}, {out.data()}).ok());
@@ -64,10 +63,8 @@ TEST(Reference, SomeRowsEqualThoseOfAllRows) {
 }
 
 TEST(Reference, WithRowsOnlyThoseAreWritten) {
-  ChainBuilder b;  // M is the last axis
-  const ValueId x = *b.Input({DType::kF32, {C(2), Dim::M()}}),
-                i = *b.Iota({C(2), Dim::M()}, 1, DType::kF32);
-  const Chain chain = Finished(b, {*b.Binary(BinaryKind::kAdd, x, i)});
+  // M is the last axis.
+  const Chain chain = ReadChain("x: f32[2,M]; out x + iota([2,M], 1, f32)");
   const std::vector<uint8_t> in = Encode(DType::kF32, {10, 20, 30, 40, 50, 60});
   std::vector<uint8_t> out = Encode(DType::kF32, V(6, -1));
   const std::vector<int64_t> rows = {2, 0};
@@ -76,30 +73,23 @@ TEST(Reference, WithRowsOnlyThoseAreWritten) {
 }
 
 TEST(Reference, RowsAreRefusedWhereRowsMix) {
-  const auto why = [](absl::StatusOr<ValueId> (*make)(ChainBuilder&)) {
-    const Chain chain = testing::OneOutput({{DType::kF32, {Dim::M(), C(4)}}}, make);
+  const auto why = [](const char* mixed) {
+    const Chain chain = ReadChain("x: f32[M,4]; out $0", mixed);
     const std::vector<int64_t> rows = {0};
     ReferenceOptions options{.rows = &rows};
     const float data[16] = {};
     EXPECT_FALSE(IsRowIndependent(chain));
     return std::string(RunReferenceF64(chain, 2, {data}, options).status().message());
   };
-  EXPECT_EQ(why(+[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {0}); }),
-            "reference: rows given, but op 1 (reduce) : f32[4] mixes rows of M");
-  EXPECT_EQ(why(+[](ChainBuilder& b) { return b.Matmul(0, 0, false, true); }),
-            "reference: rows given, but op 1 (matmul) : f32[M,M] mixes rows of M");
-  EXPECT_EQ(why(+[](ChainBuilder& b) { return b.Matmul(0, 0, true, false); }),
-            "reference: rows given, but op 1 (matmul) : f32[4,4] mixes rows of M");
-  EXPECT_EQ(why(+[](ChainBuilder& b) {
-              return b.Reshape(0, {C(4), Dim::M()});
-            }),
+  EXPECT_EQ(why("sum(x, 0)"), "reference: rows given, but op 1 (reduce) : f32[4] mixes rows of M");
+  EXPECT_EQ(why("x @ x.T"), "reference: rows given, but op 1 (matmul) : f32[M,M] mixes rows of M");
+  EXPECT_EQ(why("x.T @ x"), "reference: rows given, but op 1 (matmul) : f32[4,4] mixes rows of M");
+  EXPECT_EQ(why("reshape(x, [4,M])"),
             "reference: rows given, but op 1 (reshape) : f32[4,M] mixes rows of M");
 }
 
 TEST(Reference, MixedRowsRunWhole) {
-  const Chain chain = testing::OneOutput(
-      {{DType::kF32, {Dim::M(), C(2)}}},
-      +[](ChainBuilder& b) { return b.Matmul(0, 0, true, false); });
+  const Chain chain = ReadChain("x: f32[M,2]; out x.T @ x");
   EXPECT_EQ(RunF64(chain, 3, {{1, 2, 3, 4, 5, 6}})[0], (V{35, 44, 44, 56}));
 }
 
@@ -131,23 +121,15 @@ TEST(Reference, ZeroRowsWriteTheOutputsWithoutM) {
   in[0] = nullptr;
   EXPECT_TRUE(RunReference(ffn, 0, in, {nullptr}).ok());
   EXPECT_EQ(RunReferenceF64(ffn, 0, in)->at(0).size(), 0u);
-  const Chain sum = testing::OneOutput(
-      {{DType::kF32, {Dim::M(), C(2)}}},
-      +[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {0}); });
+  const Chain sum = ReadChain("x: f32[M,2]; out sum(x, 0)");
   EXPECT_EQ(RunReferenceF64(sum, 0, {nullptr})->at(0), (V{0, 0}));
   const double infinity = std::numeric_limits<double>::infinity();
-  const std::pair<ReduceKind, double> kinds[] = {{ReduceKind::kSum, 0},
-                                                 {ReduceKind::kMax, -infinity},
-                                                 {ReduceKind::kMin, infinity},
-                                                 {ReduceKind::kMean, std::nan("")}};
+  const std::pair<const char*, double> kinds[] = {
+      {"sum", 0}, {"reduce_max", -infinity}, {"reduce_min", infinity}, {"mean", std::nan("")}};
   for (const auto& [kind, value] : kinds) {
     for (const bool whole : {false, true}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
-      ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
-      const std::vector<int32_t> axes =
-          whole ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0};
-      const Chain chain = Finished(b, {*b.Reduce(kind, x, axes)});
+      const Chain chain =
+          ReadChain("x: f32[M,2]; out abs(x), $0(x, $1)", kind, whole ? "0, 1" : "0");
       std::vector<float> rows = {7}, out = {5, 6};
       ASSERT_TRUE(RunReference(chain, 0, {nullptr}, {rows.data(), out.data()}).ok());
       EXPECT_EQ(rows[0], 7);
@@ -155,13 +137,12 @@ TEST(Reference, ZeroRowsWriteTheOutputsWithoutM) {
       EXPECT_EQ(out[1] == 6, whole);
     }
   }
-  const std::pair<ReduceKind, int32_t> integers[] = {
-      {ReduceKind::kSum, 0}, {ReduceKind::kMax, INT32_MIN}, {ReduceKind::kMin, INT32_MAX}};
+  const std::pair<const char*, int32_t> integers[] = {
+      {"sum", 0}, {"reduce_max", INT32_MIN}, {"reduce_min", INT32_MAX}};
   for (const auto& [kind, value] : integers) {
-    ChainBuilder b;
-    ASSERT_TRUE(b.Output(*b.Reduce(kind, *b.Input({DType::kS32, {Dim::M()}}), {0})).ok());
     int32_t out = 5;
-    ASSERT_TRUE(RunReference(*b.Finish(), 0, {nullptr}, {&out}).ok());
+    ASSERT_TRUE(
+        RunReference(ReadChain("x: s32[M]; out $0(x, 0)", kind), 0, {nullptr}, {&out}).ok());
     EXPECT_EQ(out, value);
   }
 }
@@ -179,12 +160,8 @@ TEST(Reference, ZeroRowsGoOnThroughProductsAndActivations) {
 }
 
 TEST(Reference, AnOutputMayShareItsInputsBuffer) {
-  ChainBuilder b;  // swap of two buffers, and a square transposed in place
-  const TensorType type{DType::kF32, {C(2), C(2)}};
-  const ValueId x = *b.Input(type), y = *b.Input(type);
-  ASSERT_TRUE(b.Output(*b.Transpose(y, {1, 0}), {{}, x}).ok());
-  ASSERT_TRUE(b.Output(x, {{}, y}).ok());
-  const Chain chain = *b.Finish();
+  // A swap of two buffers, and a square transposed in place.
+  const Chain chain = ReadChain("x, y: f32[2,2]; out transpose(y, 1, 0) over x, x over y");
   std::vector<float> p = {1, 2, 3, 4}, q = {5, 6, 7, 8};
   const std::vector<int32_t> order = chain.InputOrder();
   std::vector<const void*> in;

@@ -1,7 +1,7 @@
 // Products with matrices that ids name, or ends say, and the gated FFN of a mixture of experts,
 // against loops.
 #include "src/reference/rows.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
@@ -37,14 +37,9 @@ V Expected(const V& a, const V& w, bool slot_rows, bool transposed) {
 TEST(GroupedMatmul, EqualsLoopsInEveryForm) {
   for (const bool slot_rows : {false, true}) {
     for (const bool transposed : {false, true}) {
-      ChainBuilder b;
-      TensorType rows{DType::kBF16, {Dim::M(), C(kK)}};
-      if (slot_rows) rows.dims.insert(rows.dims.begin() + 1, C(kSlots));
-      const ValueId a = *b.Input(rows);
-      const ValueId w =
-          *b.Input({DType::kF16, {C(kExperts), C(transposed ? kN : kK), C(transposed ? kK : kN)}});
-      const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(kSlots)}});
-      const Chain chain = Finished(b, {*b.GroupedMatmul(a, w, ids, transposed)});
+      const Chain chain = ReadChain(
+          "a: bf16[M,$0]; w: f16[$1]; ids: s32[M,3]; out grouped(a, w$2, ids)",
+          slot_rows ? "3,16" : "16", transposed ? "4,6,16" : "4,16,6", transposed ? ".T" : "");
       EXPECT_EQ(reference::WhyRowsMix(chain), "");
       const V in_a = Random(DType::kBF16, kTokens * (slot_rows ? kSlots : 1) * kK, 1);
       const V in_w = Random(DType::kF16, kExperts * kN * kK, 2);
@@ -116,12 +111,9 @@ TEST(GroupedMatmul, OfCodesIsTheProductOfWhatTheyStandFor) {
 
 // Rows after padding, matrices of which every second is taken, ids in a wider table.
 TEST(GroupedMatmul, ReadsStridedOperands) {
-  ChainBuilder b;
-  const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(kK)}}, {false, {{kK + 4, 0}, {1, 0}}, ""});
-  const ValueId all = *b.Input({DType::kF32, {C(2 * kExperts), C(kN), C(kK)}});
-  const ValueId w = *b.Slice(all, {0, 0, 0}, {C(2 * kExperts), C(kN), C(kK)}, {2, 1, 1});
-  const ValueId ids = *b.Transpose(*b.Input({DType::kS32, {C(kSlots), Dim::M()}}), {1, 0});
-  ASSERT_TRUE(b.Output(*b.GroupedMatmul(a, w, ids, true)).ok());
+  const Chain chain = ReadChain(
+      "a: f32[M,16] strides(20, 1); all: f32[8,6,16]; w = all[0:8:2, :, :]; given: s32[3,M];"
+      "ids = transpose(given, 1, 0); out grouped(a, w.T, ids)");
   const V wide = Random(DType::kF32, kTokens * (kK + 4) - 4, 1);
   const V matrices = Random(DType::kF32, 2 * kExperts * kN * kK, 2);
   V turned(kIds.size()), in_a, in_w;
@@ -133,20 +125,17 @@ TEST(GroupedMatmul, ReadsStridedOperands) {
     const auto from = matrices.begin() + 2 * e * kN * kK;
     in_w.insert(in_w.end(), from, from + kN * kK);
   }
-  const auto result = RunF64(*b.Finish(), kTokens, {wide, matrices, turned});
+  const auto result = RunF64(chain, kTokens, {wide, matrices, turned});
   ExpectNear(result[0], Expected(in_a, in_w, false, true), 1e-13);
 }
 
 TEST(GroupedMatmul, KeepsNaNInItsRow) {
-  ChainBuilder b;
-  const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(kK)}});
-  const ValueId w = *b.Input({DType::kF32, {C(kExperts), C(kK), C(kN)}});
-  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(kSlots)}});
-  ASSERT_TRUE(b.Output(*b.GroupedMatmul(a, w, ids)).ok());
+  const Chain chain =
+      ReadChain("a: f32[M,16]; w: f32[4,16,6]; ids: s32[M,3]; out grouped(a, w, ids)");
   V rows = Random(DType::kF32, kTokens * kK, 1);
   rows[kK] = std::numeric_limits<double>::quiet_NaN();  // of row 1
   const V result =
-      RunF64(*b.Finish(), kTokens, {rows, Random(DType::kF32, kExperts * kN * kK, 2), kIds})[0];
+      RunF64(chain, kTokens, {rows, Random(DType::kF32, kExperts * kN * kK, 2), kIds})[0];
   for (size_t i = 0; i < result.size(); ++i) {
     EXPECT_EQ(std::isnan(result[i]), i / (kSlots * kN) == 1) << i;
   }
@@ -168,12 +157,9 @@ TEST(GroupedMatmulByEnds, EqualsLoopsForAnyEnds) {
       {{2147483647, 0, 3, 9}, {0, 0, 0, 0, 0, 0, 0, 0, 0}},
   };
   for (const bool transposed : {false, true}) {
-    ChainBuilder b;
-    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(kK)}});
-    const ValueId w =
-        *b.Input({DType::kF16, {C(kExperts), C(transposed ? kN : kK), C(transposed ? kK : kN)}});
-    const ValueId ends = *b.Input({DType::kS32, {C(kExperts)}});
-    const Chain chain = Finished(b, {*b.GroupedMatmulByEnds(a, w, ends, transposed)});
+    const Chain chain =
+        ReadChain("a: bf16[M,16]; w: f16[$0]; ends: s32[4]; out grouped_by_ends(a, w$1, ends)",
+                  transposed ? "4,6,16" : "4,16,6", transposed ? ".T" : "");
     EXPECT_TRUE(IsByEnds(chain.op(chain.outputs()[0].value)));
     EXPECT_NE(reference::WhyRowsMix(chain), "") << "a row's place says its matrix";
     const V in_a = Random(DType::kBF16, kSorted * kK, 1);

@@ -11,7 +11,6 @@ using testing::C;
 using testing::ExpectNear;
 using testing::kInf;
 using testing::kNaN;
-using testing::OneOutput;
 using testing::Random;
 using testing::RunF64;
 
@@ -35,13 +34,12 @@ TEST(Matmul, EqualsLoopsOnTinyAndRaggedShapes) {
   for (const auto& [m, n, k] : shapes) {
     for (int t = 0; t < 4; ++t) {
       const bool ta = t & 1, tb = t & 2;
-      ChainBuilder b;
-      const ValueId x = *b.Input({DType::kBF16, {C(ta ? k : m), C(ta ? m : k)}});
-      const ValueId y = *b.Input({DType::kF16, {C(tb ? n : k), C(tb ? k : n)}});
-      ASSERT_TRUE(b.Output(*b.Matmul(x, y, ta, tb)).ok());
+      const Chain chain =
+          ReadChain("x: bf16[$0,$1]; y: f16[$2,$3]; out x$4 @ y$5", ta ? k : m, ta ? m : k,
+                    tb ? n : k, tb ? k : n, ta ? ".T" : "", tb ? ".T" : "");
       const std::vector<double> a = Random(DType::kBF16, m * k, 1),
                                 w = Random(DType::kF16, k * n, 2);
-      const auto result = RunF64(*b.Finish(), 0, {a, w});
+      const auto result = RunF64(chain, 0, {a, w});
       ExpectNear(result[0], NaiveMatmul(a, w, m, n, k, ta, tb), 1e-13);
     }
   }
@@ -55,14 +53,10 @@ TEST(Matmul, BatchesBothOrEitherOperand) {
   };
   for (int variant = 0; variant < 3; ++variant) {
     const bool batch_a = variant != 1, batch_b = variant != 2;
-    ChainBuilder b;
-    TensorType ta{DType::kF32, {C(5), C(7)}}, tb{DType::kF32, {C(7), C(9)}};
-    if (batch_a) ta.dims.insert(ta.dims.begin(), {C(2), C(3)});
-    if (batch_b) tb.dims.insert(tb.dims.begin(), {C(2), C(3)});
-    const ValueId x = *b.Input(ta), y = *b.Input(tb);
-    ASSERT_TRUE(b.Output(*b.Matmul(x, y)).ok());
+    const Chain chain = ReadChain("x: f32[$05,7]; y: f32[$17,9]; out x @ y", batch_a ? "2,3," : "",
+                                  batch_b ? "2,3," : "");
     const auto in_a = batch_a ? a : part(a, 0, 35), in_b = batch_b ? w : part(w, 0, 63);
-    const auto result = RunF64(*b.Finish(), 0, {in_a, in_b});
+    const auto result = RunF64(chain, 0, {in_a, in_b});
     for (int i = 0; i < 6; ++i) {
       ExpectNear(part(result[0], i, 45),
                  NaiveMatmul(part(a, batch_a ? i : 0, 35), part(w, batch_b ? i : 0, 63), 5, 9, 7,
@@ -126,20 +120,17 @@ TEST(Unary, EqualsItsFunction) {
     for (const double x : {0.5, 1.0, 1.5, 2.25, 7.0, 0.015625, -0.75, -3.0}) {
       if (IsInside(TraitsOf(c.kind).domain, x)) in.push_back(x);
     }
-    ChainBuilder b;
-    const ValueId v = *b.Input({DType::kF32, {Dim::M()}});
-    ASSERT_TRUE(b.Output(*b.Unary(c.kind, v)).ok());
+    const Chain chain = ReadChain("x: f32[M]; out $0(x)", NameOf(c.kind));
     std::vector<double> expected;
     for (double e : in) expected.push_back(c.f(e));
-    ExpectNear(RunF64(*b.Finish(), static_cast<int64_t>(in.size()), {in})[0], expected, 1e-15);
+    ExpectNear(RunF64(chain, static_cast<int64_t>(in.size()), {in})[0], expected, 1e-15);
   }
 }
 
 TEST(Unary, NearZeroAndHalvesAreThoseOfPyTorch) {
   const auto of = [](UnaryKind kind, const std::vector<double>& x) {
-    ChainBuilder b;
-    const ValueId v = *b.Input({DType::kF32, {Dim::M()}});
-    return RunF64(Finished(b, {*b.Unary(kind, v)}), static_cast<int64_t>(x.size()), {x})[0];
+    return RunF64(ReadChain("x: f32[M]; out $0(x)", NameOf(kind)), static_cast<int64_t>(x.size()),
+                  {x})[0];
   };
   using V = std::vector<double>;
   EXPECT_EQ(of(UnaryKind::kRound, {0.5, 1.5, 2.5, -0.5, -1.5, 2.75, -2.25, kInf}),
@@ -163,16 +154,12 @@ TEST(Unary, NearZeroAndHalvesAreThoseOfPyTorch) {
 }
 
 TEST(Unary, ReluAndSigmoidAtTheEnds) {
-  const Chain relu = OneOutput(
-      {{DType::kF32, {Dim::M()}}}, +[](ChainBuilder& b) { return b.Unary(UnaryKind::kRelu, 0); });
-  const auto r = RunF64(relu, 3, {{-kInf, kInf, kNaN}})[0];
+  const auto r = RunF64(ReadChain("x: f32[M]; out relu(x)"), 3, {{-kInf, kInf, kNaN}})[0];
   EXPECT_EQ(r[0], 0);
   EXPECT_EQ(r[1], kInf);
   EXPECT_TRUE(std::isnan(r[2]));
-  const Chain sigmoid = OneOutput(
-      {{DType::kF32, {Dim::M()}}},
-      +[](ChainBuilder& b) { return b.Unary(UnaryKind::kSigmoid, 0); });
-  EXPECT_EQ(RunF64(sigmoid, 4, {{-1e4, 1e4, -kInf, kInf}})[0], (std::vector<double>{0, 1, 0, 1}));
+  EXPECT_EQ(RunF64(ReadChain("x: f32[M]; out sigmoid(x)"), 4, {{-1e4, 1e4, -kInf, kInf}})[0],
+            (std::vector<double>{0, 1, 0, 1}));
 }
 
 TEST(Binary, EqualsItsFunctionAndSpreadsScalars) {
@@ -196,14 +183,10 @@ TEST(Binary, EqualsItsFunctionAndSpreadsScalars) {
   };
   const std::vector<double> x = {0.5, 2, 3, 0.25}, y = {-1, 4, 0.5, 2};
   for (const auto& c : cases) {
-    ChainBuilder b;
-    const ValueId p = *b.Input({DType::kF32, {Dim::M()}}), q = *b.Input({DType::kF32, {Dim::M()}});
-    const ValueId s = *b.Scalar(2);
-    ASSERT_TRUE(b.Output(*b.Binary(c.kind, p, q)).ok());
-    ASSERT_TRUE(b.Output(*b.Binary(c.kind, s, q)).ok());
+    const Chain chain = ReadChain("p, q: f32[M]; out $0(p, q), $0(2, q)", NameOf(c.kind));
     std::vector<double> both, spread;
     for (int i = 0; i < 4; ++i) both.push_back(c.f(x[i], y[i])), spread.push_back(c.f(2, y[i]));
-    const auto result = RunF64(*b.Finish(), 4, {x, y});
+    const auto result = RunF64(chain, 4, {x, y});
     ExpectNear(result[0], both, 1e-15);
     ExpectNear(result[1], spread, 1e-15);
   }
@@ -212,9 +195,7 @@ TEST(Binary, EqualsItsFunctionAndSpreadsScalars) {
 // Zeros, infinities and NaN as PyTorch's functions of the same names have them.
 TEST(Binary, FunctionsOfTwoAreThoseOfPyTorchAtTheEnds) {
   const auto of = [](BinaryKind kind, double a, double b) {
-    ChainBuilder builder;
-    const ValueId x = *builder.Input({DType::kF32, {}}), y = *builder.Input({DType::kF32, {}});
-    return RunF64(Finished(builder, {*builder.Binary(kind, x, y)}), 0, {{a}, {b}})[0][0];
+    return RunF64(ReadChain("x, y: f32[]; out $0(x, y)", NameOf(kind)), 0, {{a}, {b}})[0][0];
   };
   const double pi = std::acos(-1.0);
   EXPECT_EQ(of(BinaryKind::kFmod, 5, -3), 2);
@@ -234,11 +215,9 @@ TEST(Binary, FunctionsOfTwoAreThoseOfPyTorchAtTheEnds) {
 }
 
 TEST(Binary, MaxAndMinKeepNaNOfEitherSide) {
-  for (BinaryKind kind : {BinaryKind::kMax, BinaryKind::kMin}) {
-    ChainBuilder b;
-    const ValueId p = *b.Input({DType::kF32, {C(2)}}), q = *b.Input({DType::kF32, {C(2)}});
+  for (const char* kind : {"max", "min"}) {
     const std::vector<double> result =
-        RunF64(Finished(b, {*b.Binary(kind, p, q)}), 0, {{kNaN, 1}, {1, kNaN}})[0];
+        RunF64(ReadChain("p, q: f32[2]; out $0(p, q)", kind), 0, {{kNaN, 1}, {1, kNaN}})[0];
     for (double v : result) EXPECT_TRUE(std::isnan(v));
   }
 }
@@ -256,18 +235,12 @@ TEST(Integers, WrapLikeTwosComplement) {
 }
 
 TEST(CompareSelectLogic, FollowTheirTables) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {C(4)}}), y = *b.Input({DType::kF32, {C(4)}});
-  std::vector<ValueId> p;
-  for (int kind = 1; kind <= 6; ++kind)
-    p.push_back(*b.Compare(static_cast<CompareKind>(kind), x, y));
-  for (ValueId id : p) ASSERT_TRUE(b.Output(id).ok());
-  ASSERT_TRUE(b.Output(*b.Select(p[2], x, y)).ok());
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAnd, p[1], p[2])).ok());
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kOr, p[0], p[2])).ok());
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kNot, p[0])).ok());
   using V = std::vector<double>;
-  const auto r = RunF64(*b.Finish(), 0, {{1, 2, 3, kNaN}, {2, 2, 2, 2}});
+  const auto r = RunF64(
+      ReadChain("x, y: f32[4]; a = eq(x, y); b = ne(x, y); c = lt(x, y);"
+                "out a, b, c, le(x, y), gt(x, y), ge(x, y), select(c, x, y), and(b, c), or(a, c), "
+                "not(a)"),
+      0, {{1, 2, 3, kNaN}, {2, 2, 2, 2}});
   EXPECT_EQ(r[0], (V{0, 1, 0, 0}));  // eq
   EXPECT_EQ(r[1], (V{1, 0, 1, 1}));  // ne
   EXPECT_EQ(r[2], (V{1, 0, 0, 0}));  // lt
@@ -311,14 +284,9 @@ TEST(Cast, RoundsOnceAndToNearestEven) {
 
 // From every code to wider dtypes and back, and an output stored as e4m3.
 TEST(Cast, WidensE4M3AndStoresIt) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kE4M3, {C(254)}});
-  const ValueId wide = *b.Cast(x, DType::kF32);
-  const ValueId moved = *b.Slice(*b.Concat({x, x}, 0), {254}, {C(508)});
-  ASSERT_TRUE(b.Output(wide).ok());
-  ASSERT_TRUE(
-      b.Output(*b.Cast(*b.Binary(BinaryKind::kMul, wide, *b.Scalar(2)), DType::kE4M3)).ok());
-  const Chain chain = Finished(b, {moved});
+  const Chain chain = ReadChain(
+      "x: e4m3[254]; wide = f32(x); both = concat(x, x, 0); out wide, e4m3(wide * 2), "
+      "both[254:508]");
   std::vector<uint8_t> codes, doubled(254), copied(254);
   for (int code = 0; code < 256; ++code) {
     if ((code & 0x7f) != 0x7f) codes.push_back(static_cast<uint8_t>(code));
@@ -334,12 +302,9 @@ TEST(Cast, WidensE4M3AndStoresIt) {
 }
 
 TEST(Cast, OnlyACastRounds) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {C(1)}}), y = *b.Input({DType::kBF16, {C(1)}});
-  const ValueId sum = *b.Binary(BinaryKind::kAdd, x, y);  // bf16 by type, not rounded
-  const auto r = RunF64(
-      Finished(b, {*b.Cast(sum, DType::kF32), *b.Cast(*b.Cast(sum, DType::kBF16), DType::kF32)}), 0,
-      {{1}, {0x1p-10}});
+  // The sum is bf16 by type, not rounded.
+  const auto r = RunF64(ReadChain("x, y: bf16[1]; sum = x + y; out f32(sum), f32(bf16(sum))"), 0,
+                        {{1}, {0x1p-10}});
   EXPECT_EQ(r[0][0], 1 + 0x1p-10);
   EXPECT_EQ(r[1][0], 1);
 }
@@ -389,13 +354,9 @@ TEST(Movements, ComposeLikeIndexArithmetic) {
   // x[3,4,5] -> transpose (2,0,1) -> [5,3,4] -> slice [1:5:2, :, 3:0..] -> reshape -> concat with
   // itself.
   const std::vector<double> x = Random(DType::kF16, 60, 5);
-  ChainBuilder b;
-  const ValueId in = *b.Input({DType::kF16, {C(3), C(4), C(5)}});
-  const ValueId turned = *b.Transpose(in, {2, 0, 1});
-  const ValueId cut = *b.Slice(turned, {1, 0, 1}, {C(5), C(3), C(4)}, {2, 1, 2});  // [2,3,2]
-  const ValueId flat = *b.Reshape(cut, {C(6), C(2)});
-  const ValueId wide = *b.Concat({flat, flat}, 1);  // [6,4]
-  ASSERT_TRUE(b.Output(*b.Broadcast(wide, {C(2), C(6), C(4)})).ok());
+  const Chain chain = ReadChain(
+      "in: f16[3,4,5]; turned = transpose(in, 2, 0, 1); cut = turned[1:5:2, :, 1:4:2];"
+      "flat = reshape(cut, [6,2]); out spread(concat(flat, flat, 1), [2,6,4])");
   std::vector<double> expected;
   for (int repeat = 0; repeat < 2; ++repeat) {
     for (int r = 0; r < 6; ++r) {
@@ -405,7 +366,7 @@ TEST(Movements, ComposeLikeIndexArithmetic) {
       }
     }
   }
-  EXPECT_EQ(RunF64(*b.Finish(), 0, {x})[0], expected);
+  EXPECT_EQ(RunF64(chain, 0, {x})[0], expected);
 }
 
 TEST(Movements, ReshapeOfATransposeAndOfABroadcastCopies) {
@@ -451,12 +412,10 @@ TEST(Scatter, EqualsLoopsAndWritesNothingOutside) {
   for (const DType dtype : {DType::kS32, DType::kS64}) {
     const std::vector<double> ids = {4, -1, 2, 5,
                                      0, 2,  4, dtype == DType::kS32 ? 2147483647.0 : 1e12};
-    ChainBuilder b;
-    const ValueId over =
-        *b.Input({DType::kBF16, {C(kRows), C(kColumns)}}, {false, {{8, 0}, {1, 0}}, ""});
-    const ValueId which = *b.Input({dtype, {Dim::M(), C(2)}});
-    const ValueId r = *b.Input({DType::kBF16, {Dim::M(), C(2), C(kColumns)}});
-    const Chain chain = Finished(b, {*b.Scatter(over, which, r)});
+    const Chain chain = ReadChain(
+        "over: bf16[$0,$1] strides(8, 1); which: $2[M,2]; r: bf16[M,2,$1];"
+        "out scatter(over, which, r)",
+        kRows, kColumns, NameOf(dtype));
     EXPECT_FALSE(IsRowIndependent(chain));
     std::vector<double> expected;
     for (int64_t i = 0; i < kRows; ++i) {

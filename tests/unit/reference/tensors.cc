@@ -49,14 +49,6 @@ std::vector<std::vector<double>> RunF64(const Chain& chain, int64_t m,
   return Got(RunReferenceF64(chain, m, pointers, options));
 }
 
-Chain OneOutput(const std::vector<TensorType>& inputs,
-                absl::StatusOr<ValueId> (*make)(ChainBuilder& b)) {
-  ChainBuilder b;
-  for (const TensorType& type : inputs) EXPECT_TRUE(b.Input(type).ok());
-  const ValueId value = Got(make(b));
-  return Finished(b, {value});
-}
-
 void ExpectNear(const std::vector<double>& actual, const std::vector<double>& expected,
                 double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());

@@ -26,10 +26,6 @@ std::vector<std::vector<double>> RunF64(const Chain& chain, int64_t m,
                                         const std::vector<std::vector<double>>& inputs,
                                         const ReferenceOptions& options = {});
 
-// One op on freshly made inputs of the types given: finished chain with a single output.
-Chain OneOutput(const std::vector<TensorType>& inputs,
-                absl::StatusOr<ValueId> (*make)(ChainBuilder& b));
-
 void ExpectNear(const std::vector<double>& actual, const std::vector<double>& expected,
                 double tolerance);
 

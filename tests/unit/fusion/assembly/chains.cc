@@ -1,8 +1,9 @@
 #include "tests/unit/fusion/assembly/chains.h"
 
-#include "tests/support/chains.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/read_ffn.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -30,42 +31,26 @@ void AddLine(absl::string_view line, std::vector<NamedChain>* list) {
   list->push_back({absl::StrCat(other->id, " ", other->kind, " turned"), other->chain});
 }
 
-// rmsnorm, gated FFN, residual, on `rows` rows; -1: M. The result takes the place of x, or not.
-// Folded: the norm has no weight and is not rounded.
-Chain Layer(int64_t rows, bool in_place, bool folded = false) {
-  constexpr int64_t k = 128, n = 256;
-  Graph g;
-  const ValueId x = g.In(DType::kBF16, {rows, k});
-  const ValueId gamma = folded ? kNoValue : g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
-  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6, gamma);
-  const ValueId a = folded ? norm : g.Cast(norm, DType::kBF16);
-  const ValueId w_gate = g.In(DType::kBF16, {n, k}, true);
-  const ValueId w_up = g.In(DType::kBF16, {n, k}, true);
-  const ValueId w_down = g.In(DType::kBF16, {k, n}, true);
-  const ValueId gate = *AddLinear(g.builder(), a, w_gate, kNoValue, Layout::kOI, Activation::kSilu);
-  const ValueId c = g.Mul(gate, *AddLinear(g.builder(), a, w_up, kNoValue, Layout::kOI));
-  const ValueId down = *AddLinear(g.builder(), c, w_down, kNoValue, Layout::kOI);
-  OutputOptions options;
-  if (in_place) options.alias = x;
-  g.Out(g.Cast(g.Add(down, g.Cast(x, DType::kF32)), DType::kBF16), options);
-  return g.Finish();
+// rmsnorm, gated FFN, residual. The result takes the place of x, or not. Folded: the norm has no
+// weight and is not rounded.
+Chain Layer(const char* rows, bool in_place, bool folded = false) {
+  return ReadChain(
+      "x: bf16[$0,128]; $1; gate, up: const bf16[256,128]; down: const bf16[128,256];"
+      "c = linear(a, gate, none, silu) * linear(a, up, none);"
+      "out bf16(linear(c, down, none) + f32(x)) $2",
+      rows,
+      folded ? "a = rmsnorm(x, 1e-6)"
+             : "gamma: const bf16[128]; a = bf16(rmsnorm(x, 1e-6, f32(gamma)))",
+      in_place ? "over x" : "");
 }
 
 // Two products with factors of their rows and a scale; then their result's softmax.
 Chain Scaled(bool softmax) {
-  Graph g;
-  const ValueId x = g.In(DType::kF16, {-1, 128});
-  const ValueId factor = g.In(DType::kF32, {-1, 1});
-  const ValueId w1 = g.In(DType::kF16, {192, 128}, true), b1 = g.In(DType::kF16, {192}, true);
-  const ValueId w2 = g.In(DType::kF16, {64, 192}, true);
-  ValueId c = g.Matmul(x, w1);
-  c = g.Mul(c, g.Spread(factor, c));
-  c = g.Add(c, g.Spread(g.Cast(b1, DType::kF32), c));
-  c = g.Cast(g.Un(UnaryKind::kRelu, c), DType::kF16);
-  ValueId e = g.Mul(g.Matmul(c, w2), g.Const(0.125));
-  if (softmax) e = *AddSoftmax(g.builder(), e, 1);
-  g.Out(g.Cast(e, DType::kF16));
-  return g.Finish();
+  return ReadChain(
+      "x: f16[M,128]; factor: f32[M,1]; w1: const f16[192,128]; b1: const f16[192];"
+      "w2: const f16[64,192]; y = x @ w1.T; y = y * spread(factor, y);"
+      "y = y + spread(f32(b1), y); c = f16(relu(y)); e = (c @ w2.T) * 0.125; out f16($0)",
+      softmax ? "softmax(e, 1)" : "e");
 }
 
 }  // namespace
@@ -91,11 +76,11 @@ std::vector<NamedChain> ListedChains() {
 
 std::vector<NamedChain> ChainsOfEveryKind() {
   std::vector<NamedChain> list = {
-      {"layer", Layer(-1, false)},
-      {"layer in place", Layer(-1, true)},
-      {"layer of 48 rows", Layer(48, false)},
-      {"layer with its norm in the matrices", Layer(-1, false, true)},
-      {"layer in place with its norm in the matrices", Layer(-1, true, true)},
+      {"layer", Layer("M", false)},
+      {"layer in place", Layer("M", true)},
+      {"layer of 48 rows", Layer("48", false)},
+      {"layer with its norm in the matrices", Layer("M", false, true)},
+      {"layer in place with its norm in the matrices", Layer("M", true, true)},
       {"scaled", Scaled(false)},
       {"scaled softmax", Scaled(true)},
       {"adam", AdamOver({300, 77})},
@@ -128,14 +113,8 @@ std::vector<NamedChain> ChainsOfEveryKind() {
         "rmsnorm_quantize rows=M cols=128 granularity=group"}) {
     AddLine(line, &list);
   }
-  list.push_back({"scales of columns", *MakeFfnChain({.gated = true,
-                                                      .n = 128,
-                                                      .k = 128,
-                                                      .l = 64,
-                                                      .act = Activation::kSilu,
-                                                      .bias1 = true,
-                                                      .scale_w1 = true,
-                                                      .scale_w2 = true})});
+  list.push_back({"scales of columns",
+                  *MakeFfnChain(ReadFfn("gated n128 k128 l64 silu bias1 scale_w1 scale_w2"))});
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     list.push_back(
         {absl::StrCat("random ", seed), MakeRandomStitchGraph(seed, {.max_elements = 1 << 10})});

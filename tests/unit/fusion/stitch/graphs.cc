@@ -1,6 +1,7 @@
 #include "tests/unit/fusion/stitch/graphs.h"
 
 #include "src/chain/composites.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter::testing {
@@ -34,24 +35,15 @@ void Graph::Out(ValueId a, const OutputOptions& options) { EXPECT_OK(builder_.Ou
 Chain Graph::Finish() { return Got(builder_.Finish()); }
 
 Chain AdamOver(const std::vector<int64_t>& sizes) {
-  Graph g;
-  const ValueId lr = g.In(DType::kF32, {1});
+  ChainReader r("rate: f32[1]");
   for (int64_t n : sizes) {
-    const ValueId w = g.In(DType::kF32, {n}), m = g.In(DType::kF32, {n}),
-                  v = g.In(DType::kF32, {n});
-    const ValueId grad = g.Cast(g.In(DType::kBF16, {n}), DType::kF32);
-    const ValueId m1 = g.Add(g.Mul(g.Const(0.9), m), g.Mul(g.Const(0.1), grad));
-    const ValueId square = g.Mul(grad, grad);
-    const ValueId v1 = g.Add(g.Mul(g.Const(0.999), v), g.Mul(g.Const(0.001), square));
-    const ValueId root = g.Add(g.Un(UnaryKind::kSqrt, v1), g.Const(1e-8));
-    const ValueId step = g.Add(g.Bin(BinaryKind::kDiv, m1, root), g.Mul(g.Const(0.01), w));
-    const ValueId w1 = g.Sub(w, g.Mul(g.Spread(lr, w), step));
-    g.Out(m1, {{}, m});
-    g.Out(v1, {{}, v});
-    g.Out(w1, {{}, w});
-    g.Out(g.Cast(w1, DType::kBF16));
+    r.Add(
+        "w, m, v: f32[$0]; g: bf16[$0]; grad = f32(g); m1 = 0.9 * m + 0.1 * grad;"
+        "v1 = 0.999 * v + 0.001 * (grad * grad); step = m1 / (sqrt(v1) + 1e-8) + 0.01 * w;"
+        "w1 = w - spread(rate, w) * step; out m1 over m, v1 over v, w1 over w, bf16(w1)",
+        n);
   }
-  return g.Finish();
+  return r.Finish();
 }
 
 Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window, int products) {
@@ -100,32 +92,18 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window, 
   return g.Finish();
 }
 
-namespace {
-
-ValueId Norm(Graph* g, ValueId x, int64_t hidden) {
-  const ValueId gamma = g->In(DType::kBF16, {hidden}, true);
-  return g->Cast(*AddRmsNorm(g->builder(), x, 1e-6, g->Cast(gamma, DType::kF32)), DType::kBF16);
-}
-
-}  // namespace
-
 Chain TransformerGlue(int layers, int64_t rows, int64_t hidden) {
-  Graph g;
-  ValueId x = g.In(DType::kBF16, {rows, hidden});
+  ChainReader r("x: bf16[$0,$1]", rows, hidden);
   for (int layer = 0; layer < layers; ++layer) {
-    const ValueId w1 = g.In(DType::kBF16, {hidden, hidden}, true);
-    const ValueId w2 = g.In(DType::kBF16, {hidden, hidden}, true);
-    const ValueId mask = g.In(DType::kBF16, {rows, hidden});
-    const ValueId attention = g.Matmul(Norm(&g, x, hidden), w1);
-    const ValueId dropped = g.Mul(attention, g.Cast(mask, DType::kF32));
-    const ValueId soft = *AddSoftmax(g.builder(), dropped, -1, 0.125);
-    const ValueId h = g.Cast(g.Add(soft, g.Cast(x, DType::kF32)), DType::kBF16);
-    const ValueId up = g.Matmul(Norm(&g, h, hidden), w2);
-    const ValueId gelu = *AddGeluErf(g.builder(), up);
-    x = g.Cast(g.Add(gelu, g.Cast(h, DType::kF32)), DType::kBF16);
+    r.Add(
+        "w1, w2: const bf16[$1,$1]; mask: bf16[$0,$1]; gamma, delta: const bf16[$1];"
+        "attention = bf16(rmsnorm(x, 1e-6, f32(gamma))) @ w1.T;"
+        "h = bf16(softmax(attention * f32(mask), -1, 0.125) + f32(x));"
+        "up = bf16(rmsnorm(h, 1e-6, f32(delta))) @ w2.T; x = bf16(gelu_erf(up) + f32(h))",
+        rows, hidden);
   }
-  g.Out(x);
-  return g.Finish();
+  r.Add("out x");
+  return r.Finish();
 }
 
 absl::StatusOr<double> SimpleCosts::LatencyUs(const Chain& body) {
