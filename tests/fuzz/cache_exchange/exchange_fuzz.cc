@@ -10,10 +10,6 @@
 namespace sinter::cache_exchange_fuzz {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 // One file, which is the input.
 class InputFile : public sinter::FileOps {
  public:

@@ -7,11 +7,6 @@
 namespace sinter::cache_record_fuzz {
 namespace {
 
-// Accepted bytes must say the same when they are written again.
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 void ReadKeys(absl::string_view bytes) {
   const auto plan = sinter::DecodePlanKey(bytes);
   if (plan.ok()) Require(sinter::EncodeKey(*plan) == bytes);

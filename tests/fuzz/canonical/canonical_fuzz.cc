@@ -13,10 +13,6 @@
 namespace sinter::canonical_fuzz {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 template <typename T>
 void ReadCanonical(absl::string_view bytes) {
   const auto value = T::FromCanonical(bytes);

@@ -4,14 +4,6 @@
 #include "tests/support/common.h"
 
 namespace sinter::chain_bytes_fuzz {
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
 SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto chain = sinter::ChainFromCanonicalBytes(bytes);

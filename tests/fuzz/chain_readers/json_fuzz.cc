@@ -6,14 +6,6 @@
 #include "tests/support/common.h"
 
 namespace sinter::chain_json_fuzz {
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
 SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   const auto chain = sinter::ChainFromJson(text);

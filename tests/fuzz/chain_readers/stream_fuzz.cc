@@ -8,10 +8,6 @@ namespace {
 
 using nlohmann::json;
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 // Puts the document together again.
 class Rebuilt : public sinter::JsonConsumer {
  public:

@@ -48,12 +48,6 @@ bool IsInterpreted(const sinter::Plan& plan) {
   });
 }
 
-void Require(bool condition, const std::string& what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what.c_str());
-  std::abort();
-}
-
 }  // namespace
 
 SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {

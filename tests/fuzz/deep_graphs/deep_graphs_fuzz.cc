@@ -24,12 +24,6 @@ constexpr double kSlower = 1;
 constexpr double kMostSeconds = 2 * kSlower;  // of one thread's time
 constexpr int64_t kMostKilobytes = 1 << 20;
 
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "deep graph: %s\n", what);
-  std::abort();
-}
-
 double Seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -8,12 +8,6 @@
 namespace sinter::device_model_fuzz {
 namespace {
 
-void Require(bool condition, const std::string& what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what.c_str());
-  std::abort();
-}
-
 // A chain of one stitched kernel, whose search is short.
 const sinter::Chain& SmallChain() {
   static const auto* const chain =

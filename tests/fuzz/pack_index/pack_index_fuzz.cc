@@ -5,14 +5,6 @@
 #include "tests/support/common.h"
 
 namespace sinter::pack_index_fuzz {
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
-
 SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {
   const std::string table(reinterpret_cast<const char*>(data), size);
   const auto source = [&](uint64_t offset, char* to, size_t bytes) {

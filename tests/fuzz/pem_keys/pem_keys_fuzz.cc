@@ -8,10 +8,6 @@
 namespace sinter::pem_keys_fuzz {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 void ReadPrivate(absl::string_view pem) {
   const auto key = sinter::SigningKey::FromPem(pem);
   if (!key.ok()) return;

@@ -18,12 +18,6 @@ const sinter::Chain& ChainAt(size_t i) {
   return (*chains)[i];
 }
 
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
-
 }  // namespace
 
 SINTER_FUZZ_TARGET(const uint8_t* data, size_t size) {

@@ -7,10 +7,6 @@
 namespace sinter::resp_batch_fuzz {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 struct Held {
   uint64_t bytes = 0, items = 0;
 };

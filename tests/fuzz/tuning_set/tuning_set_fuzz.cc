@@ -18,10 +18,6 @@
 namespace sinter::tuning_set_fuzz {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
 // Another chain than those of the corpus, of operands as large.
 const sinter::Chain& OtherChain() {
   static const auto* const chain = new sinter::Chain(
