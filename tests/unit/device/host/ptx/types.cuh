@@ -1,18 +1,11 @@
 // The host's stand-ins for src/device/ptx: the same names, run by tests/unit/device/machine.h. The
 // rest of the device library is compiled as it is.
 #pragma once
-#include <cmath>
-#include <cstring>
 
+#include "tests/unit/device/host_words.h"
 #include "tests/unit/device/machine.h"
 
-#define SINTER_DEVICE inline
-
 namespace sinter {
-
-using u16 = unsigned short;
-using u32 = unsigned int;
-using u64 = unsigned long long;
 
 struct TensorMap {
   const hardware::Matrix* matrix;
@@ -40,16 +33,6 @@ inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float fminf(float a, float b) { return a < b ? a : b; }
 inline float fmaxf(float a, float b) { return a > b ? a : b; }
-inline u32 __float_as_uint(float x) {
-  u32 bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-inline float __uint_as_float(u32 bits) {
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
 inline u32 __shfl_xor_sync(u32, u32 value, int lanes) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return hardware::machine.Shuffle(lane, value, lane ^ lanes);
