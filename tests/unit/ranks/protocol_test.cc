@@ -283,182 +283,126 @@ constexpr uint32_t TimedOut(int rank) { return kTimedOut | static_cast<uint32_t>
 constexpr uint32_t Mismatch(int rank) { return kMismatch | static_cast<uint32_t>(rank) << 8; }
 constexpr uint32_t Aborted(int rank) { return kWasAborted | static_cast<uint32_t>(rank) << 8; }
 
-template <class AnyWorld>
-Exploration ExploreAll(const Scenario& scenario, AnyWorld& world) {
+// What a group runs, and how those of its ranks that live may end.
+struct Group {
+  std::vector<Calls> calls;
+  std::vector<uint32_t> endings = {0};
+  uint32_t x_bits = 0;
+};
+
+template <int kRanks, Form kForm = Form::kOneShot, class Result = BFloat16, bool kByRows = false>
+Exploration Explored(const Scenario& scenario, const Group& group, int sampled_runs = 0) {
+  World<kRanks, kForm, Result, kByRows> world(group.calls);
+  world.endings = group.endings;
+  world.x_bits = group.x_bits;
   Explorer explore(scenario, world.Make(scenario.calls));
-  return explore.Explore(kMostStates);
+  return sampled_runs > 0 ? explore.Sample(sampled_runs, 1) : explore.Explore(kMostStates);
 }
 
-// Orders by chance, where there are too many.
-template <class AnyWorld>
-Exploration SampleSome(const Scenario& scenario, AnyWorld& world, int runs = 1500) {
-  Explorer explore(scenario, world.Make(scenario.calls));
-  return explore.Sample(runs, 1);
-}
-
-void ExpectRight(const Exploration& result) {
+// In every order.
+template <int kRanks, Form kForm = Form::kOneShot, class Result = BFloat16, bool kByRows = false>
+void ExpectRight(const Scenario& scenario, const Group& group = {}, int sampled_runs = 0) {
+  const Exploration result =
+      Explored<kRanks, kForm, Result, kByRows>(scenario, group, sampled_runs);
   EXPECT_EQ(result.error, "");
   EXPECT_GT(result.ends, 0u);
 }
 
-const Calls kTwoRows{{2, 2, 2, 2}};
+// In orders by chance, where there are too many.
+constexpr int kRuns = 1500;
+
+const Calls kTwoRows{{2, 2, 2, 2}}, kChanging{{1, 2, 1, 2}}, kOther{{1, 2, 1, 1}};
+const std::vector<uint32_t> kMismatches = {Mismatch(0), Mismatch(1)};
 
 TEST(TwoRanks, HaveTheSumsInEveryOrder) {
-  Scenario scenario;
-  World<2> world({});
-  ExpectRight(ExploreAll(scenario, world));
-  scenario.pieces = 4;
-  scenario.calls = 1;
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2>({});
+  ExpectRight<2>({.calls = 1, .pieces = 4});
 }
 
 TEST(TwoRanks, HaveTheSumsOfTheTwoShotForm) {
-  Scenario scenario{.calls = 2, .pieces = 1};
-  World<2, Form::kTwoShot> world({kTwoRows, kTwoRows});
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2, Form::kTwoShot>({.calls = 2, .pieces = 1}, {{kTwoRows, kTwoRows}});
 }
 
 // A row has one owner; each rank adds its own residual and makes the norms of all rows.
 TEST(TwoRanks, HaveTheNormsOfTheTwoShotForm) {
-  Scenario scenario{.calls = 2, .pieces = 1};
-  World<2, Form::kNorm> world({kTwoRows, kTwoRows});
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2, Form::kNorm>({.calls = 2, .pieces = 1}, {{kTwoRows, kTwoRows}});
 }
 
 TEST(TwoRanks, MayCallWithOtherRowsEachTime) {
-  Scenario scenario{.pieces = 1};
-  const Calls calls{{1, 2, 1, 2}};
-  World<2> world({calls, calls});
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2>({.pieces = 1}, {{kChanging, kChanging}});
 }
 
 // One call of each rank, then two of one row each: a rank pushes the second call's row while the
 // other still sums the first.
 TEST(TwoRanks, HaveTheSumsOfWhatIsPushed) {
-  Scenario scenario{.calls = 2};
-  World<2, Form::kPushed> one({kTwoRows, kTwoRows});
-  ExpectRight(ExploreAll(scenario, one));
-  scenario.calls = 6;
-  scenario.pieces = 1;
-  World<2, Form::kPushed> three({});
-  ExpectRight(ExploreAll(scenario, three));
+  ExpectRight<2, Form::kPushed>({.calls = 2}, {{kTwoRows, kTwoRows}});
+  ExpectRight<2, Form::kPushed>({.calls = 6, .pieces = 1});
 }
 
 // The kernel before sends the first vector of a row, the sum the second.
 TEST(TwoRanks, HaveTheSumsOfWhatIsPushedInPart) {
-  Scenario scenario{.calls = 2};
-  World<2, Form::kHalfPushed> one({kTwoRows, kTwoRows});
-  ExpectRight(ExploreAll(scenario, one));
-  scenario.calls = 6;
-  scenario.pieces = 1;
-  World<2, Form::kHalfPushed> three({});
-  ExpectRight(ExploreAll(scenario, three));
-  scenario.calls = 4;
-  World<2, Form::kHalfPushed> other({Calls{}, Calls{{1, 2, 1, 1}}});
-  other.endings = {Mismatch(0), Mismatch(1)};
-  ExpectRight(ExploreAll(scenario, other));
-  scenario.dies = 1;
-  World<2, Form::kHalfPushed> dying({});
-  dying.endings = {0, TimedOut(1)};
-  ExpectRight(ExploreAll(scenario, dying));
+  ExpectRight<2, Form::kHalfPushed>({.calls = 2}, {{kTwoRows, kTwoRows}});
+  ExpectRight<2, Form::kHalfPushed>({.calls = 6, .pieces = 1});
+  ExpectRight<2, Form::kHalfPushed>({.calls = 4, .pieces = 1}, {{Calls{}, kOther}, kMismatches});
+  ExpectRight<2, Form::kHalfPushed>({.calls = 4, .pieces = 1, .dies = 1}, {{}, {0, TimedOut(1)}});
 }
 
 TEST(TwoRanks, EndWhenOneThatPushesDiesOrIsAborted) {
-  Scenario scenario{.calls = 4, .pieces = 1, .dies = 1};
-  World<2, Form::kPushed> world({});
-  world.endings = {0, TimedOut(1)};
-  ExpectRight(ExploreAll(scenario, world));
-  scenario.dies = -1;
-  scenario.aborted = 1;
-  scenario.timed = false;
-  world.endings = {0, Aborted(1)};
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2, Form::kPushed>({.calls = 4, .pieces = 1, .dies = 1}, {{}, {0, TimedOut(1)}});
+  ExpectRight<2, Form::kPushed>({.calls = 4, .pieces = 1, .timed = false, .aborted = 1},
+                                {{}, {0, Aborted(1)}});
 }
 
 TEST(TwoRanks, ThatPushOtherRowsEnd) {
-  Scenario scenario{.calls = 4, .pieces = 1};
-  World<2, Form::kPushed> world({Calls{}, Calls{{1, 2, 1, 1}}});
-  world.endings = {Mismatch(0), Mismatch(1)};
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2, Form::kPushed>({.calls = 4, .pieces = 1}, {{Calls{}, kOther}, kMismatches});
 }
 
 // Sums of two vectors a thread.
 TEST(TwoRanks, HaveTheSumsInF32) {
-  Scenario scenario{.calls = 2, .pieces = 1};
-  World<2, Form::kOneShot, Float32> one_shot({});
-  ExpectRight(ExploreAll(scenario, one_shot));
-  World<2, Form::kTwoShot, Float32> two_shot({kTwoRows, kTwoRows});
-  ExpectRight(SampleSome(scenario, two_shot));
+  const Scenario scenario{.calls = 2, .pieces = 1};
+  ExpectRight<2, Form::kOneShot, Float32>(scenario);
+  ExpectRight<2, Form::kTwoShot, Float32>(scenario, {{kTwoRows, kTwoRows}}, kRuns);
 }
 
 // A NaN whose bits equal those of an empty slot.
-TEST(TwoRanks, SendWhatLooksLikeAnEmptySlot) {
-  Scenario scenario{.calls = 2};
-  World<2> world({});
-  world.x_bits = kEmpty;
-  ExpectRight(ExploreAll(scenario, world));
-}
+TEST(TwoRanks, SendWhatLooksLikeAnEmptySlot) { ExpectRight<2>({.calls = 2}, {.x_bits = kEmpty}); }
 
 TEST(TwoRanks, EndWhenTheOtherDiesAtAnyStep) {
-  Scenario scenario{.calls = 2, .pieces = 1, .dies = 1};
-  World<2> world({});
-  world.endings = {0, TimedOut(1)};
-  ExpectRight(ExploreAll(scenario, world));
-  World<2, Form::kTwoShot> two_shot({kTwoRows, kTwoRows});
-  two_shot.endings = world.endings;
-  scenario.calls = 1;
-  ExpectRight(ExploreAll(scenario, two_shot));
+  ExpectRight<2>({.calls = 2, .pieces = 1, .dies = 1}, {{}, {0, TimedOut(1)}});
+  ExpectRight<2, Form::kTwoShot>({.calls = 1, .pieces = 1, .dies = 1},
+                                 {{kTwoRows, kTwoRows}, {0, TimedOut(1)}});
 }
 
 TEST(TwoRanks, EndWhenTheHostOfOneAsksForItAtAnyStep) {
-  Scenario scenario{.calls = 2, .pieces = 1, .timed = false, .aborted = 1};
-  World<2> world({});
-  world.endings = {0, Aborted(1)};
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2>({.calls = 2, .pieces = 1, .timed = false, .aborted = 1}, {{}, {0, Aborted(1)}});
 }
 
 TEST(TwoRanks, AreRightOrEndWhenAWaitIsGivenUpTooEarly) {
-  Scenario scenario{.calls = 2, .pieces = 1, .time_passes = true};
-  World<2> world({});
-  world.endings = {0, TimedOut(0), TimedOut(1)};
-  ExpectRight(ExploreAll(scenario, world));
+  ExpectRight<2>({.calls = 2, .pieces = 1, .time_passes = true},
+                 {{}, {0, TimedOut(0), TimedOut(1)}});
 }
 
 TEST(TwoRanks, EndWhenTheirCallsDiffer) {
-  Scenario scenario{.calls = 2, .pieces = 1};
   Calls other;
   other.digest ^= uint64_t{1} << 63;
-  for (const Calls& calls : {Calls{{1, 2, 1, 1}}, Calls{{2, 1, 1, 1}}, other}) {
-    World<2> world({Calls{}, calls});
-    world.endings = {Mismatch(0), Mismatch(1)};
-    ExpectRight(ExploreAll(scenario, world));
+  for (const Calls& calls : {kOther, Calls{{2, 1, 1, 1}}, other}) {
+    ExpectRight<2>({.calls = 2, .pieces = 1}, {{Calls{}, calls}, kMismatches});
   }
 }
 
 // Their steps equal those of a one-shot sum; the receivers and the place of the stores differ.
 template <Form kForm, bool kByRows>
 void ExpectParts() {
-  Scenario scenario{.calls = 2, .pieces = 1};
-  using Two = World<2, kForm, BFloat16, kByRows>;
-  Two world({});
-  ExpectRight(ExploreAll(scenario, world));
-  const Calls changing{{1, 2, 1, 2}};
-  Two other_rows({changing, changing});
-  ExpectRight(ExploreAll(scenario, other_rows));
-  Two of_nans({});
-  of_nans.x_bits = kEmpty;
-  ExpectRight(ExploreAll(scenario, of_nans));
-  scenario.dies = 1;
-  world.endings = {0, TimedOut(1)};
-  ExpectRight(ExploreAll(scenario, world));
-  scenario.dies = -1;
-  Two different({Calls{}, Calls{{1, 2, 1, 1}}});
-  different.endings = {Mismatch(0), Mismatch(1)};
-  ExpectRight(ExploreAll(scenario, different));
-  scenario.ranks = 3;
-  scenario.blocks = 2;
-  World<3, kForm, BFloat16, kByRows> three({kTwoRows, kTwoRows, kTwoRows});
-  ExpectRight(SampleSome(scenario, three));
+  const auto two = [](const Group& group, int dies = -1) {
+    ExpectRight<2, kForm, BFloat16, kByRows>({.calls = 2, .pieces = 1, .dies = dies}, group);
+  };
+  two({});
+  two({{kChanging, kChanging}});
+  two({.x_bits = kEmpty});
+  two({{}, {0, TimedOut(1)}}, 1);
+  two({{Calls{}, kOther}, kMismatches});
+  ExpectRight<3, kForm, BFloat16, kByRows>({.ranks = 3, .blocks = 2, .calls = 2, .pieces = 1},
+                                           {{kTwoRows, kTwoRows, kTwoRows}}, kRuns);
 }
 
 TEST(Parts, OfASumAreRightOrTheGroupEnds) {
@@ -472,98 +416,70 @@ TEST(Parts, OfAGatherAreRightOrTheGroupEnds) {
 }
 
 TEST(Blocks, OfOneRankShareACall) {
-  Scenario scenario{.blocks = 2};
-  World<2> world({kTwoRows, kTwoRows});
-  ExpectRight(SampleSome(scenario, world));
-  scenario.dies = 0;
-  world.endings = {0, TimedOut(0)};
-  ExpectRight(SampleSome(scenario, world));
+  ExpectRight<2>({.blocks = 2}, {{kTwoRows, kTwoRows}}, kRuns);
+  ExpectRight<2>({.blocks = 2, .dies = 0}, {{kTwoRows, kTwoRows}, {0, TimedOut(0)}}, kRuns);
 }
 
+// A rank that waits for one that has given up says what that one said, or that it timed out too.
 TEST(ThreeRanks, HaveTheSumsOrEnd) {
-  Scenario scenario{.ranks = 3};
-  World<3> one_shot({});
-  ExpectRight(SampleSome(scenario, one_shot));
-  World<3, Form::kTwoShot> two_shot({kTwoRows, kTwoRows, kTwoRows});
-  ExpectRight(SampleSome(scenario, two_shot));
-  World<3, Form::kNorm> norms({kTwoRows, kTwoRows, kTwoRows});
-  ExpectRight(SampleSome(scenario, norms));
-  scenario.dies = 2;
-  // A rank that waits for one that has given up says what that one said, or that it timed out too.
-  one_shot.endings = two_shot.endings = {0, TimedOut(2), TimedOut(1), TimedOut(0)};
-  ExpectRight(SampleSome(scenario, one_shot));
-  ExpectRight(SampleSome(scenario, two_shot));
+  const std::vector<Calls> two_rows = {kTwoRows, kTwoRows, kTwoRows};
+  const std::vector<uint32_t> given_up = {0, TimedOut(2), TimedOut(1), TimedOut(0)};
+  ExpectRight<3>({.ranks = 3}, {}, kRuns);
+  ExpectRight<3, Form::kTwoShot>({.ranks = 3}, {two_rows}, kRuns);
+  ExpectRight<3, Form::kNorm>({.ranks = 3}, {two_rows}, kRuns);
+  ExpectRight<3>({.ranks = 3, .dies = 2}, {{}, given_up}, kRuns);
+  ExpectRight<3, Form::kTwoShot>({.ranks = 3, .dies = 2}, {two_rows, given_up}, kRuns);
 }
 
 // Each thing left out is noticed; all other cases above are right with none left out.
-template <Form kForm>
-void ExpectNoticed(const char* what, Scenario scenario, std::vector<uint32_t> endings,
-                   std::vector<Calls> calls = {}) {
-  World<2, kForm> world(std::move(calls));
-  world.endings = std::move(endings);
-  EXPECT_NE(ExploreAll(scenario, world).error, "") << what;
+template <Form kForm = Form::kOneShot>
+void ExpectNoticed(const char* what, const Scenario& scenario, const Group& group = {}) {
+  const Exploration result = Explored<2, kForm>(scenario, group);
+  EXPECT_NE(result.error, "") << what;
 }
 
 TEST(Mutants, OfTheSlotsAreNoticed) {
-  Scenario scenario{.pieces = 1};
-  scenario.mutation.no_emptying = true;
-  ExpectNoticed<Form::kOneShot>("no emptying", scenario, {0});
-  ExpectNoticed<Form::kTwoShot>("no emptying", scenario, {0}, {kTwoRows, kTwoRows});
-  ExpectNoticed<Form::kScatter>("no emptying", scenario, {0});
-  ExpectNoticed<Form::kGather>("no emptying", scenario, {0});
-  scenario.mutation = {};
-  scenario.mutation.one_half = true;
-  ExpectNoticed<Form::kOneShot>("one half", scenario, {0});
-  ExpectNoticed<Form::kScatter>("one half", scenario, {0});
-  ExpectNoticed<Form::kGather>("one half", scenario, {0});
-  scenario.calls = 6;
-  ExpectNoticed<Form::kPushed>("one half, pushed", scenario, {0});
-  ExpectNoticed<Form::kHalfPushed>("one half, pushed in part", scenario, {0});
-  scenario.mutation = {};
-  scenario.mutation.no_boundary = true;
-  ExpectNoticed<Form::kPushed>("no boundary between kernels, pushed", scenario, {0});
-  scenario.calls = 3;
-  scenario.mutation = {};
-  scenario.mutation.no_boundary = true;
-  ExpectNoticed<Form::kOneShot>("no boundary between kernels", scenario, {0});
+  const Scenario no_emptying{.pieces = 1, .mutation = {.no_emptying = true}};
+  ExpectNoticed("no emptying", no_emptying);
+  ExpectNoticed<Form::kTwoShot>("no emptying", no_emptying, {{kTwoRows, kTwoRows}});
+  ExpectNoticed<Form::kScatter>("no emptying", no_emptying);
+  ExpectNoticed<Form::kGather>("no emptying", no_emptying);
+  Scenario one_half{.pieces = 1, .mutation = {.one_half = true}};
+  ExpectNoticed("one half", one_half);
+  ExpectNoticed<Form::kScatter>("one half", one_half);
+  ExpectNoticed<Form::kGather>("one half", one_half);
+  one_half.calls = 6;
+  ExpectNoticed<Form::kPushed>("one half, pushed", one_half);
+  ExpectNoticed<Form::kHalfPushed>("one half, pushed in part", one_half);
+  ExpectNoticed<Form::kPushed>("no boundary between kernels, pushed",
+                               {.calls = 6, .pieces = 1, .mutation = {.no_boundary = true}});
+  ExpectNoticed("no boundary between kernels", {.pieces = 1, .mutation = {.no_boundary = true}});
 }
 
 TEST(Mutants, OfTheEpochAreNoticed) {
-  Scenario scenario{.blocks = 2, .pieces = 1};
-  scenario.mutation.early_advance = true;
-  World<2> world({kTwoRows, kTwoRows});
-  EXPECT_NE(SampleSome(scenario, world).error, "");
+  const Scenario scenario{.blocks = 2, .pieces = 1, .mutation = {.early_advance = true}};
+  EXPECT_NE(Explored<2>(scenario, {{kTwoRows, kTwoRows}}, kRuns).error, "");
 }
 
 TEST(Mutants, OfTheHeaderAreNoticed) {
-  Scenario scenario{.calls = 2, .pieces = 1};
-  scenario.mutation.header_untagged = true;
-  ExpectNoticed<Form::kOneShot>("header without the call's number", scenario, {0});
-  scenario.mutation = {};
-  scenario.mutation.header_in_pieces = true;
-  ExpectNoticed<Form::kOneShot>("header in pieces", scenario, {0});
-  scenario.mutation = {};
-  scenario.mutation.header_ignored = true;
-  ExpectNoticed<Form::kOneShot>("header ignored", scenario, {Mismatch(0), Mismatch(1)},
-                                {Calls{}, Calls{{2, 1, 1, 1}}});
+  const auto with = [](const Mutation& mutation) {
+    return Scenario{.calls = 2, .pieces = 1, .mutation = mutation};
+  };
+  ExpectNoticed("header without the call's number", with({.header_untagged = true}));
+  ExpectNoticed("header in pieces", with({.header_in_pieces = true}));
+  ExpectNoticed("header ignored", with({.header_ignored = true}),
+                {{Calls{}, Calls{{2, 1, 1, 1}}}, kMismatches});
 }
 
 TEST(Mutants, OfTheEndAreNoticed) {
-  Scenario scenario{.calls = 2, .pieces = 1, .dies = 1};
-  scenario.mutation.no_clock = true;
-  ExpectNoticed<Form::kOneShot>("no clock", scenario, {0, TimedOut(1)});
-  scenario.dies = -1;
-  scenario.aborted = 1;
-  scenario.timed = false;
-  scenario.mutation = {};
-  scenario.mutation.deaf_to_host = true;
-  ExpectNoticed<Form::kOneShot>("the host's word is not read", scenario, {Aborted(1)});
-  scenario.mutation = {};
-  scenario.mutation.deaf_to_peers = true;
-  ExpectNoticed<Form::kOneShot>("the outcome is not read", scenario, {0, Aborted(1)});
-  scenario.mutation = {};
-  scenario.mutation.silent = true;
-  ExpectNoticed<Form::kOneShot>("other ranks are not told", scenario, {0, Aborted(1)});
+  ExpectNoticed("no clock", {.calls = 2, .pieces = 1, .dies = 1, .mutation = {.no_clock = true}},
+                {{}, {0, TimedOut(1)}});
+  const auto aborted = [](const Mutation& mutation) {
+    return Scenario{.calls = 2, .pieces = 1, .timed = false, .aborted = 1, .mutation = mutation};
+  };
+  ExpectNoticed("the host's word is not read", aborted({.deaf_to_host = true}), {{}, {Aborted(1)}});
+  ExpectNoticed("the outcome is not read", aborted({.deaf_to_peers = true}), {{}, {0, Aborted(1)}});
+  ExpectNoticed("other ranks are not told", aborted({.silent = true}), {{}, {0, Aborted(1)}});
 }
 
 }  // namespace
