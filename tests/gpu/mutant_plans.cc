@@ -3,6 +3,7 @@
 #include "src/normal/normal_form.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {
@@ -68,17 +69,8 @@ absl::StatusOr<std::vector<Plan>> AttentionPlans(const Chain& chain, const Devic
 }
 
 // A product of normalised rows.
-absl::StatusOr<Chain> MakeNormedChain() {
-  ChainBuilder b;
-  const Dim n = Dim::Constant(2304), k = Dim::Constant(1032);
-  InputOptions constant{.constant = true};
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), k}}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId w, b.Input({DType::kBF16, {n, k}}, constant));
-  SINTER_ASSIGN_OR_RETURN(const ValueId normal, AddRmsNorm(b, x, 1e-5, kNoValue));
-  SINTER_ASSIGN_OR_RETURN(const ValueId y, b.Matmul(normal, w, false, true));
-  SINTER_ASSIGN_OR_RETURN(const ValueId stored, b.Cast(y, DType::kBF16));
-  SINTER_RETURN_IF_ERROR(b.Output(stored));
-  return b.Finish();
+Chain MakeNormedChain() {
+  return ReadChain("x: bf16[M,1032]; w: const bf16[2304,1032]; out bf16(rmsnorm(x, 1e-5) @ w.T)");
 }
 
 FfnSpec SpecFor(Dataflow dataflow) {

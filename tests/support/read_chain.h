@@ -18,15 +18,17 @@
 //   linear(x, w, bias or none, act [, layout=io]), activation(x, act), gelu_tanh, gelu_erf, silu,
 //   softplus(x), swiglu(gate, up), clamp(x, least, most), argmax(x), argmin(x),
 //   softmax(x [, axis, scale, mask]), layernorm(x, eps [, gamma, beta]), rmsnorm(x, eps [, gamma]),
-//   attention(q, k, v [, scale=, bias=, mask=]), rope(x, cos, sin), gru_cell(xg, hg, h), h, c =
-//   lstm_cell(gates, c), token, logarithm = next_token(logits, seed, offset [, count=20,
-//   temperature=, k=, top_p=, min_p=, logprob=1]),
-//   dequantize_u4(w, scale, zero), dequantize_e2m1(w, scale) codes, scale =
-//   quantize(x [, granularity=row, codes=s8, eps=, upper_bound=, ue8m0=1, scale=]) window(x, fill,
-//   taps=[3,3]), max_pool2d, avg_pool2d(x, taps=[2,2]), conv2d(x, w, groups=2), each with
-//   strides=[2,1], dilations=[1,1], pads=[top,bottom,left,right], layout=hwio gemm_chain,
-//   gated_ffn, grouped_gated_ffn of their operands slice(x, starts=[0,4], limits=[M,8],
-//   steps=[1,2]), scalar(number, dtype), value(number of a value)
+//   attention(q, k, v [, scale=, bias=, mask=]), rope(x, cos, sin), gru_cell(xg, hg, h),
+//   dequantize_u4(w, scale, zero), dequantize_e2m1(w, scale),
+//   slice(x, starts=[0,4], limits=[M,8], steps=[1,2]), scalar(number, dtype),
+//   value(number of a value), gemm_chain, gated_ffn and grouped_gated_ffn of their operands,
+//   window(x, fill, taps=[3,3]), max_pool2d, avg_pool2d(x, taps=[2,2]), conv2d(x, w, groups=2),
+//   each with strides=[2,1], dilations=[1,1], pads=[top,bottom,left,right], layout=hwio
+// Statements of calls with two results:
+//   h, c = lstm_cell(gates, c)
+//   token, logarithm = next_token(logits, seed, offset [, count=20, temperature=, k=, top_p=,
+//                                 min_p=, logprob=1])
+//   codes, scale = quantize(x [, granularity=row, codes=s8, eps=, upper_bound=, ue8m0=1, scale=])
 // `$0`, `$1` stand for further arguments.
 #pragma once
 

@@ -14,43 +14,20 @@ struct Golden {
 // Every kind of op, attributes away from their defaults, strides, a repeated and an aliasing
 // output.
 Chain EveryOp() {
-  ChainBuilder b;
-  const ValueId state = *b.Input({DType::kF32, {C(4)}}, {false, {}, "state"});
-  const ValueId logits = *b.Input({DType::kBF16, {Dim::M(), C(2), C(4)}},
-                                  {false, {{16, 0}, {8, 0}, {2, 0}}, "logits"});
-  const ValueId target = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, {}, "target"});
-  const ValueId w = *b.Input({DType::kBF16, {C(8), C(4)}}, {true, {}, "w"});
-  const ValueId columns = *b.Iota({Dim::M(), C(2), C(4)}, 2, DType::kS32);
-  const ValueId wanted = *b.Reshape(target, {Dim::M(), C(2), C(1)});
-  const ValueId hit =
-      *b.Compare(CompareKind::kEq, columns, *b.Broadcast(wanted, {Dim::M(), C(2), C(4)}));
-  const ValueId low = *b.Scalar(-std::numeric_limits<double>::infinity());
-  const ValueId picked = *b.Select(hit, logits, low);
-  const ValueId most = *b.Reduce(ReduceKind::kMax, picked, {2, 1}, true);
-  const ValueId flat = *b.Reshape(*b.Unary(UnaryKind::kExp, most), {Dim::M()});
-  const ValueId cut = *b.Slice(logits, {0, 1, 0}, {Dim::M(), C(2), C(4)}, {1, 1, 2});
-  const ValueId doubled = *b.Concat({cut, cut}, 2);
-  const ValueId turned = *b.Transpose(doubled, {1, 0, 2});
-  const ValueId ids = *b.Input({DType::kS64, {Dim::M(), C(2)}}, {false, {}, "ids"});
-  const ValueId cache = *b.Input({DType::kBF16, {C(9), C(2)}}, {false, {}, "cache"});
-  const ValueId rows = *b.Input({DType::kBF16, {C(3), C(2)}}, {false, {}, "rows"});
-  const ValueId slots = *b.Input({DType::kS64, {C(3)}}, {false, {}, "slots"});
-  const ValueId written = *b.Scatter(cache, slots, rows);
-  const ValueId taken = *b.Gather(*b.Gather(w, ids), *b.Reshape(target, {Dim::M(), C(2), C(1)}), 2);
-  const ValueId experts = *b.Input({DType::kBF16, {C(3), C(4), C(8)}}, {true, {}, "experts"});
-  const ValueId token = *b.Input({DType::kBF16, {Dim::M(), C(8)}}, {false, {}, "token"});
-  const ValueId expert = *b.GroupedMatmul(token, experts, target, true);
-  const ValueId product = *b.Matmul(turned, w, false, true);
-  const ValueId columnwise = *b.Reduce(ReduceKind::kMean, logits, {0, 1});
-  const ValueId next = *b.Binary(BinaryKind::kAdd, state, columnwise);
-  EXPECT_TRUE(b.Output(*b.Cast(product, DType::kF16), {{{8, 1}, {8, 0}, {1, 0}}, -1}).ok());
-  EXPECT_TRUE(b.Output(flat).ok());
-  EXPECT_TRUE(b.Output(flat).ok());
-  EXPECT_TRUE(b.Output(next, {{}, state}).ok());
-  EXPECT_TRUE(b.Output(taken).ok());
-  EXPECT_TRUE(b.Output(written, {{}, cache}).ok());
-  EXPECT_TRUE(b.Output(expert).ok());
-  return *b.Finish();
+  return ReadChain(
+      "state: f32[4]; logits: bf16[M,2,4] strides(16, 8, 2); target: s32[M,2]; w: const bf16[8,4]; "
+      "columns = iota([M,2,4], 2, s32); hit = eq(columns, spread(reshape(target, [M,2,1]), "
+      "[M,2,4])); "
+      "low = -inf; picked = select(hit, logits, low); "
+      "flat = reshape(exp(reduce_max(picked, 2, 1, keep)), [M]); "
+      "cut = logits[:, 1:2, 0:4:2]; turned = transpose(concat(cut, cut, 2), 1, 0, 2); "
+      "ids: s64[M,2]; cache: bf16[9,2]; rows: bf16[3,2]; slots: s64[3]; "
+      "written = scatter(cache, slots, rows); "
+      "taken = gather(gather(w, ids), reshape(target, [M,2,1]), 2); "
+      "experts: const bf16[3,4,8]; token: bf16[M,8]; expert = grouped(token, experts.T, target); "
+      "product = turned @ w.T; next = state + mean(logits, 0, 1); "
+      "out f16(product) strides(8*M, 8, 1); out flat, flat; out next over state; out taken; "
+      "out written over cache; out expert");
 }
 
 // Steps of rows and random numbers, with what they are read by.

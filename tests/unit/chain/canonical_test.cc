@@ -5,20 +5,9 @@
 namespace sinter {
 namespace {
 
-const TensorType kRow{DType::kF32, {Dim::M(), C(8)}};
-
-// x - y, its inputs added in either order and under any names.
-Chain Difference(bool y_first, const char* name) {
-  ChainBuilder b;
-  ValueId x = 0, y = 0;
-  if (y_first) y = *b.Input(kRow, {false, {}, name});
-  x = *b.Input(kRow, {false, {}, "x"});
-  if (!y_first) y = *b.Input(kRow, {false, {}, name});
-  return Finished(b, {*b.Binary(BinaryKind::kSub, x, y)});
-}
-
 TEST(Canonical, ForgetsNamesAndTheCallersOrderButKeepsThePermutation) {
-  const Chain first = Difference(false, "y"), second = Difference(true, "other");
+  const Chain first = ReadChain("x: f32[M,8]; y: f32[M,8]; out x - y"),
+              second = ReadChain("other: f32[M,8]; x: f32[M,8]; out x - other");
   EXPECT_EQ(first.CanonicalBytes(), second.CanonicalBytes());
   EXPECT_EQ(first.CanonicalDigest(), second.CanonicalDigest());
   EXPECT_EQ(first.InputOrder(), (std::vector<int32_t>{0, 1}));
@@ -28,48 +17,27 @@ TEST(Canonical, ForgetsNamesAndTheCallersOrderButKeepsThePermutation) {
 }
 
 TEST(Canonical, CallerOrderInvertsInputOrder) {
-  ChainBuilder b;
-  const ValueId p = *b.Input(kRow), q = *b.Input(kRow), r = *b.Input(kRow);
-  const ValueId sum = *b.Binary(BinaryKind::kAdd, r, p);
-  const Chain chain = Finished(b, {*b.Binary(BinaryKind::kAdd, sum, q)});
+  const Chain chain = ReadChain("p: f32[M,8]; q: f32[M,8]; r: f32[M,8]; out r + p + q");
   EXPECT_EQ(chain.InputOrder(), (std::vector<int32_t>{2, 0, 1}));
   EXPECT_EQ(chain.CallerOrder(), (std::vector<int32_t>{1, 2, 0}));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(chain.CallerOrder()[chain.InputOrder()[i]], i);
 }
 
 TEST(Canonical, ForgetsTheOrderInWhichOpsWereAdded) {
-  ChainBuilder b;
-  const ValueId x = *b.Input(kRow);
-  const ValueId e = *b.Unary(UnaryKind::kExp, x), t = *b.Unary(UnaryKind::kTanh, x);
-  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, e, t)).ok());
-  ChainBuilder c;
-  const ValueId y = *c.Input(kRow);
-  const ValueId tanh = *c.Unary(UnaryKind::kTanh, y), exp = *c.Unary(UnaryKind::kExp, y);
-  EXPECT_EQ(*b.Finish(), Finished(c, {*c.Binary(BinaryKind::kMul, exp, tanh)}));
+  EXPECT_EQ(ReadChain("x: f32[M,8]; e = exp(x); t = tanh(x); out e * t"),
+            ReadChain("x: f32[M,8]; t = tanh(x); e = exp(x); out e * t"));
 }
 
 TEST(Canonical, KeepsOperandOrderDuplicatesOutputsAndFlags) {
-  enum class Variant { kPlain, kSwapped, kDuplicate, kConstant, kTwice, kConstantM };
-  const auto make = [](Variant v) {
-    ChainBuilder b;
-    const Dim rows = v == Variant::kConstantM ? C(4) : Dim::M();
-    const ValueId x = *b.Input({DType::kF32, {rows, C(8)}}, {v == Variant::kConstant, {}, ""});
-    const ValueId e = *b.Unary(UnaryKind::kExp, x);
-    const ValueId f = v == Variant::kDuplicate ? *b.Unary(UnaryKind::kExp, x) : e;
-    const ValueId t = *b.Unary(UnaryKind::kTanh, f);
-    const bool swap = v == Variant::kSwapped;
-    const ValueId result = *b.Binary(BinaryKind::kAdd, swap ? t : e, swap ? e : t);
-    EXPECT_TRUE(b.Output(result).ok());
-    if (v == Variant::kTwice) {
-      EXPECT_TRUE(b.Output(result).ok());
-    }
-    return b.Finish()->CanonicalBytes();
-  };
-  const std::string plain = make(Variant::kPlain);
-  EXPECT_EQ(plain, make(Variant::kPlain));
-  for (Variant v : {Variant::kSwapped, Variant::kDuplicate, Variant::kConstant, Variant::kTwice,
-                    Variant::kConstantM}) {
-    EXPECT_NE(plain, make(v)) << static_cast<int>(v);
+  const auto bytes_of = [](const char* text) { return ReadChain(text).CanonicalBytes(); };
+  const char kPlain[] = "x: f32[M,8]; e = exp(x); t = tanh(e); out e + t";
+  EXPECT_EQ(bytes_of(kPlain), bytes_of(kPlain));
+  for (const char* other : {"x: f32[M,8]; e = exp(x); t = tanh(e); out t + e",
+                            "x: f32[M,8]; e = exp(x); t = tanh(exp(x)); out e + t",
+                            "x: const f32[M,8]; e = exp(x); t = tanh(e); out e + t",
+                            "x: f32[M,8]; e = exp(x); y = e + tanh(e); out y, y",
+                            "x: f32[4,8]; e = exp(x); t = tanh(e); out e + t"}) {
+    EXPECT_NE(bytes_of(kPlain), bytes_of(other)) << other;
   }
 }
 
@@ -106,10 +74,8 @@ Chain EveryFlag() {
 }
 
 TEST(Canonical, ASliceOfOneElementHasOneSpelling) {
-  const auto slice = [](int64_t limit, int64_t step) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kF32, {C(8)}});
-    return Finished(b, {*b.Slice(x, {2}, {C(limit)}, {step})});
+  const auto slice = [](int limit, int step) {
+    return ReadChain("x: f32[8]; out x[2:$0:$1]", limit, step);
   };
   EXPECT_EQ(slice(3, 1), slice(5, 7));
   EXPECT_FALSE(slice(3, 1) == slice(4, 1));

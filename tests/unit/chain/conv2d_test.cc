@@ -1,6 +1,6 @@
 // conv2d: shapes, the canonical form, and the ways to write it.
 #include "src/chain/infer.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -50,54 +50,39 @@ TEST(Conv2d, ReadsHwioFilters) {
   EXPECT_EQ(ToString(type), "f32[M,6,5,40]");
 }
 
-// The output of `add`, of an image and a filter of `dims`.
-template <typename Add>
-Chain ChainOf(const std::vector<Dim>& dims, const Add& add) {
-  ChainBuilder b;
-  const ValueId x = *b.Input(Image(8, 6, 24)), w = *b.Input({DType::kBF16, dims}, {true, {}, ""});
-  const ValueId y = Got(add(b, x, w));
-  return Finished(b, {*b.Cast(y, DType::kBF16)});
+// An expression of an image x and a filter w of `dims`.
+Chain ChainOf(absl::string_view dims, absl::string_view y) {
+  return ReadChain("x: bf16[M,8,6,24]; w: const bf16[$0]; out bf16($1)", dims, y);
 }
 
 TEST(Conv2d, OfOneTapIsAProductOverTheChannels) {
-  for (const FilterLayout filter : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
-    const bool ohwi = filter == FilterLayout::kOHWI;
-    const std::vector<Dim> dims = ohwi ? std::vector<Dim>{C(40), C(1), C(1), C(24)}
-                                       : std::vector<Dim>{C(1), C(1), C(24), C(40)};
-    const Chain conv = ChainOf(dims, [&](ChainBuilder& b, ValueId x, ValueId w) {
-      return b.Convolve(x, w, {.filter = filter, .dilations = {7, 3}});
-    });
-    const Chain product = ChainOf(dims, [&](ChainBuilder& b, ValueId x, ValueId w) {
-      const std::vector<Dim> matrix =
-          ohwi ? std::vector<Dim>{C(40), C(24)} : std::vector<Dim>{C(24), C(40)};
-      return b.Matmul(x, *b.Reshape(w, matrix), false, ohwi);
-    });
+  const struct {
+    const char *dims, *conv, *product;
+  } cases[] = {
+      {"40,1,1,24", "conv(x, w, dilations=[7,3])", "x @ reshape(w, [40,24]).T"},
+      {"1,1,24,40", "conv(x, w, dilations=[7,3], layout=hwio)", "x @ reshape(w, [24,40])"}};
+  for (const auto& c : cases) {
+    const Chain conv = ChainOf(c.dims, c.conv), product = ChainOf(c.dims, c.product);
     EXPECT_EQ(conv.CanonicalBytes(), product.CanonicalBytes()) << conv.ToString();
     EXPECT_EQ(conv.MatmulFlops(3), 2.0 * 3 * 8 * 6 * 24 * 40);
   }
 }
 
 TEST(Conv2d, OfOneTapWithAStrideOrPadStaysOne) {
-  for (const Conv2d& spec : {Conv2d{FilterLayout::kOHWI, {2, 1}, {1, 1}, {0, 0, 0, 0}},
-                             Conv2d{FilterLayout::kOHWI, {1, 1}, {1, 1}, {0, 0, 0, 1}}}) {
-    const Chain chain =
-        ChainOf({C(40), C(1), C(1), C(24)},
-                [&](ChainBuilder& b, ValueId x, ValueId w) { return b.Convolve(x, w, spec); });
-    EXPECT_EQ(chain.op(2).kind, OpKind::kConv2d);
+  for (const char* conv : {"conv(x, w, strides=[2,1])", "conv(x, w, pads=[0,0,0,1])"}) {
+    EXPECT_EQ(ChainOf("40,1,1,24", conv).op(2).kind, OpKind::kConv2d);
   }
 }
 
-Chain ThreeByThree(const Conv2d& spec, int64_t taps = 3) {
-  return ChainOf({C(40), C(taps), C(taps), C(24)},
-                 [&](ChainBuilder& b, ValueId x, ValueId w) { return b.Convolve(x, w, spec); });
+Chain ThreeByThree(absl::string_view attributes = "") {
+  return ChainOf("40,3,3,24", absl::StrCat("conv(x, w", attributes, ")"));
 }
 
 TEST(Conv2d, OfGroupsReadsBack) {
-  Conv2d spec{FilterLayout::kOHWI, {2, 1}, {1, 1}, {1, 1, 0, 2}};
-  const auto of = [&](int64_t groups) {
-    return ChainOf({C(40), C(3), C(1), C(24 / groups)}, [&](ChainBuilder& b, ValueId x, ValueId w) {
-      return AddConv2d(b, x, w, spec, groups);
-    });
+  const auto of = [&](int groups) {
+    return ChainOf(
+        absl::StrCat("40,3,1,", 24 / groups),
+        absl::Substitute("conv2d(x, w, groups=$0, strides=[2,1], pads=[1,1,0,2])", groups));
   };
   const Chain chain = of(4);
   EXPECT_EQ(ToString(chain.op(2).type), "f32[M,4,8,40]");
@@ -107,33 +92,25 @@ TEST(Conv2d, OfGroupsReadsBack) {
   EXPECT_EQ(ChainFromJson(ChainToJson(chain)).value(), chain);
   EXPECT_EQ(ChainToJson(of(1)).find("groups"), std::string::npos);
   // The same holds for a single tap: each part of the result is a separate GEMM.
-  const Chain one_tap =
-      ChainOf({C(40), C(1), C(1), C(12)},
-              [&](ChainBuilder& b, ValueId x, ValueId w) { return AddConv2d(b, x, w, {}, 2); });
+  const Chain one_tap = ChainOf("40,1,1,12", "conv2d(x, w, groups=2)");
   EXPECT_EQ(one_tap.op(2).kind, OpKind::kConv2d);
   // As many as x has channels, of which each gives several of the result.
-  const Chain several =
-      ChainOf({C(48), C(3), C(3), C(1)},
-              [&](ChainBuilder& b, ValueId x, ValueId w) { return AddConv2d(b, x, w, {}, 24); });
+  const Chain several = ChainOf("48,3,3,1", "conv2d(x, w, groups=24)");
   EXPECT_EQ(several.op(2).conv.groups, 24);
 }
 
 TEST(Conv2d, KeysDifferByEveryAttribute) {
-  const Chain plain = ThreeByThree({});
-  Conv2d stride, dilation, pad;
-  stride.strides[1] = 2;
-  dilation.dilations[0] = 2;
-  pad.pads[2] = 1;
-  for (const Conv2d& spec : {stride, dilation, pad}) {
+  const Chain plain = ThreeByThree();
+  for (const char* spec : {", strides=[1,2]", ", dilations=[2,1]", ", pads=[0,0,1,0]"}) {
     EXPECT_NE(ThreeByThree(spec).CanonicalBytes(), plain.CanonicalBytes());
   }
-  EXPECT_EQ(ThreeByThree({}).CanonicalBytes(), plain.CanonicalBytes());
+  EXPECT_EQ(ThreeByThree().CanonicalBytes(), plain.CanonicalBytes());
   EXPECT_EQ(plain.MatmulFlops(2), 2.0 * 2 * 6 * 4 * 40 * 9 * 24);
 }
 
 TEST(Conv2d, CanonicalBytesAndJsonReadBack) {
   const Conv2d spec{FilterLayout::kOHWI, {2, 1}, {1, 2}, {1, 0, 3, 2}};
-  const Chain chain = ThreeByThree(spec);
+  const Chain chain = ThreeByThree(", strides=[2,1], dilations=[1,2], pads=[1,0,3,2]");
   const auto back = Got(ChainFromCanonicalBytes(chain.CanonicalBytes()));
   EXPECT_EQ(back.op(2).conv, spec);
   const auto read = Got(ChainFromJson(ChainToJson(chain)));
@@ -141,7 +118,7 @@ TEST(Conv2d, CanonicalBytesAndJsonReadBack) {
 }
 
 TEST(Conv2d, CanonicalBytesOfAnUnknownFilterAreRefused) {
-  std::string bytes = ThreeByThree({}).CanonicalBytes();
+  std::string bytes = ThreeByThree().CanonicalBytes();
   const std::string attributes("\x01\x01\0\0\0\0\0\0\0", 9);  // OHWI, and a stride of 1
   const size_t at = bytes.rfind(attributes);
   ASSERT_NE(at, std::string::npos);

@@ -1,5 +1,6 @@
 #include "src/stitch/precision.h"
 #include "src/stitch/program.h"
+#include "tests/support/read_chain.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
@@ -7,8 +8,6 @@ namespace {
 
 // Kernels of equal code are compiled, stored and loaded once: real planning and code generation, a
 // compiler that counts.
-
-constexpr int64_t kWidth = 256, kHidden = 512;
 
 struct CodeWorld : FakeWorld {
   CodeWorld() {
@@ -19,43 +18,24 @@ struct CodeWorld : FakeWorld {
   }
 };
 
-ValueId Weight(ChainBuilder& b, int64_t out, int64_t in) {
-  const InputOptions constant{true, {}, ""};
-  return *b.Input({DType::kBF16, {Dim::Constant(out), Dim::Constant(in)}}, constant);
-}
-
 // x + W2 act(W1 softmax(x)), again and again: a stitched kernel and products a layer.
-ValueId Layers(ChainBuilder& b, ValueId x, int layers) {
+Chain LayersAfter(absl::string_view others, int layers) {
+  ChainReader chain(absl::StrCat(others, "x: bf16[M,256]"));
   for (int i = 0; i < layers; ++i) {
-    const ValueId a = *b.Cast(*AddSoftmax(b, x, 1), DType::kBF16);
-    const ValueId c = *b.Cast(
-        *AddLinear(b, a, Weight(b, kHidden, kWidth), kNoValue, Layout::kOI, Activation::kRelu),
-        DType::kBF16);
-    const ValueId e = *AddLinear(b, c, Weight(b, kWidth, kHidden), kNoValue, Layout::kOI);
-    const ValueId sum = *b.Binary(BinaryKind::kAdd, e, *b.Cast(x, DType::kF32));
-    x = *b.Cast(sum, DType::kBF16);
+    chain.Add(
+        "c = bf16(linear(bf16(softmax(x, 1)), {const bf16[512,256]}, none, relu)); "
+        "x = bf16(linear(c, {const bf16[256,512]}, none) + f32(x))");
   }
-  return x;
+  chain.Out(chain["x"]);
+  return chain.Finish();
 }
 
-ValueId Rows(ChainBuilder& b) {
-  return *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(kWidth)}});
-}
-
-Chain LayersAlone(int layers) {
-  ChainBuilder b;
-  const ValueId y = Layers(b, Rows(b), layers);
-  return Finished(b, {y});
-}
+Chain LayersAlone(int layers) { return LayersAfter("", layers); }
 
 // The same layers after another output with kernels of its own, so that all buffers and workspace
 // offsets differ.
 Chain LayersBesideANorm(int layers) {
-  ChainBuilder b;
-  const ValueId z = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(4096)}});
-  EXPECT_TRUE(b.Output(*b.Cast(*AddRmsNorm(b, z, 1e-6), DType::kBF16)).ok());
-  const ValueId y = Layers(b, Rows(b), layers);
-  return Finished(b, {y});
+  return LayersAfter("z: bf16[M,4096]; out bf16(rmsnorm(z, 1e-6)); ", layers);
 }
 
 std::set<std::string> DistinctCodesOf(const Plan& plan) {

@@ -117,13 +117,9 @@ TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
 
 // A value is concatenated with a value computed from it, again and again.
 Chain ManyConcatenations(int times) {
-  testing::Graph g;
-  ValueId x = g.In(DType::kF32, {64, 96});
-  for (int i = 0; i < times; ++i) {
-    for (int step = 0; step < 3; ++step) x = g.Un(UnaryKind::kTanh, x);
-    g.Out(*g.builder().Concat({x, g.Un(UnaryKind::kExp, x)}, 1));
-  }
-  return g.Finish();
+  ChainReader chain("x: f32[64,96]");
+  for (int i = 0; i < times; ++i) chain.Add("x = tanh(tanh(tanh(x))); out concat(x, exp(x), 1)");
+  return chain.Finish();
 }
 
 TEST(ExplainFusion, NamesBodiesThatTakeTooLongToCompile) {
@@ -149,11 +145,9 @@ TEST(ExplainFusion, TellsPackedPartsThatAreAlikeOnce) {
 // exp(x), its rows and columns changed round, three times: the third value takes the first one's
 // place.
 TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8), Dim::Constant(8)}});
-  ValueId v = *b.Unary(UnaryKind::kExp, x);
-  for (int i = 0; i < 3; ++i) v = *b.Unary(UnaryKind::kExp, *b.Transpose(v, {0, 2, 1}));
-  const Chain chain = Finished(b, {v, *b.Reduce(ReduceKind::kSum, x, {1, 2})});
+  const Chain chain = ReadChain(
+      "x: f32[M,8,8]; a = exp(x); b = exp(transpose(a, 0, 2, 1)); c = exp(transpose(b, 0, 2, 1)); "
+      "out exp(transpose(c, 0, 2, 1)), sum(x, 1, 2)");
   auto spec = std::make_shared<StitchSpec>();
   spec->body = chain;
   for (size_t id = 0; id < chain.ops().size(); ++id) {
@@ -238,17 +232,13 @@ TEST(ExplainFusion, IsAFunctionOfThePlanAlone) {
 
 TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
   const std::string name = "model.layers.0.input_layernorm.weight_with_a_long_name";
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(256)}}, {false, {}, "hidden"});
-  const ValueId w =
-      *b.Input({DType::kBF16, {Dim::Constant(512), Dim::Constant(256)}}, {false, {}, "proj"});
-  const ValueId scale = *b.Input({DType::kF32, {Dim::Constant(512)}}, {false, {}, name});
-  const ValueId y = *b.Matmul(x, w, false, true);
-  const ValueId sum = *b.Reduce(ReduceKind::kSum, y, {1}, true);
-  const std::vector<Dim> wide = b.TypeOf(y).dims;
-  const ValueId share = *b.Binary(BinaryKind::kDiv, y, *b.Broadcast(sum, wide));
-  const ValueId scaled = *b.Binary(BinaryKind::kMul, share, *b.Broadcast(scale, wide));
-  const Chain chain = Finished(b, {*b.Cast(scaled, DType::kBF16)});
+  ChainReader reader("hidden: bf16[M,256]; proj: bf16[512,256]");
+  reader.Name("scale",
+              *reader.builder().Input({DType::kF32, {Dim::Constant(512)}}, {false, {}, name}));
+  reader.Add(
+      "y = hidden @ proj.T; share = y / spread(sum(y, 1, keep), y); "
+      "out bf16(share * spread(scale, y))");
+  const Chain chain = reader.Finish();
   const FusionResult plans = PlansOf(chain, 128);
   ASSERT_GT(plans.chosen.kernels.size(), 1u);
   BufferNames names;
@@ -285,12 +275,8 @@ TEST(TensorsOf, GivesAPlaceInTheWorkspaceToOneTensorAfterAnother) {
 }
 
 TEST(JoinBodies, ComputesWhatBothDo) {
-  testing::Graph a, b;
-  const ValueId x = a.In(DType::kF32, {8, 16});
-  a.Out(a.Un(UnaryKind::kExp, x));
-  const ValueId y = b.In(DType::kF32, {8, 16}), z = b.In(DType::kF32, {8, 16});
-  b.Out(b.Add(y, z));
-  const Chain first = a.Finish(), second = b.Finish();
+  const Chain first = ReadChain("x: f32[8,16]; out exp(x)"),
+              second = ReadChain("y: f32[8,16]; z: f32[8,16]; out y + z");
   const auto joined = Got(JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {}));
   EXPECT_EQ(joined.num_inputs(), 1);
   EXPECT_EQ(joined.num_outputs(), 1);

@@ -1,7 +1,6 @@
 // Sums and gathers over ranks in plans: the ops that their kernel fuses, plans read back from their
 // decisions and equal on all ranks, and the refusals with their messages.
 #include "src/plan/collective_family.h"
-#include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 
@@ -9,11 +8,6 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kM = 64;
-
-Chain TextChain(const std::string& line) {
-  Problem problem = Got(ParseProblem(line));
-  return problem.chain;
-}
 
 absl::StatusOr<FusionResult> PlansOf(const Chain& given) {
   const auto form = Got(NormalFormOf(std::make_shared<const Chain>(given)));
@@ -27,23 +21,9 @@ Plan ExpectPlans(const Chain& given) {
   const auto form = Got(NormalFormOf(std::make_shared<const Chain>(given)));
   const Chain& chain = *form->chain;
   const FusionResult result = Got(PlanChain(chain, kM, model, {}));
-  std::vector<Plan> plans = {result.chosen};
-  plans.insert(plans.end(), result.alternatives.begin(), result.alternatives.end());
-  for (const Plan& plan : plans) {
+  for (const Plan& plan : testing::AllPlans(result)) {
     SCOPED_TRACE(plan.ToText());
-    EXPECT_EQ(testing::FindMisbinding(chain, plan), "");
-    const absl::StatusOr<Plan> read = testing::Reassembled(plan, chain, model);
-    EXPECT_TRUE(read.ok()) << read.status();
-    if (read.ok()) {
-      EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
-    }
-    for (const PlannedKernel& kernel : plan.kernels) {
-      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
-      EXPECT_TRUE(made.ok()) << made.status();
-      if (made.ok()) {
-        EXPECT_TRUE(made->recipe.Check().ok()) << made->recipe.Check();
-      }
-    }
+    testing::ExpectReadsBack(plan, chain, model);
   }
   return result.chosen;
 }
@@ -63,8 +43,8 @@ TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
                            "residual=1 dtype=f16", "residual=1 dtype=f32"}) {
     for (const int ranks : {2, 4, 8}) {
       SCOPED_TRACE(absl::StrCat(form, " ", ranks));
-      const Plan plan = ExpectPlans(
-          TextChain(absl::StrCat("all_reduce rows=M cols=256 ranks=", ranks, " ", form)));
+      const Plan plan = ExpectPlans(testing::ChainOfLine(
+          absl::StrCat("all_reduce rows=M cols=256 ranks=", ranks, " ", form)));
       ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
       const std::vector<CollectiveProblem> sums = SumsOf(plan);
       ASSERT_EQ(sums.size(), 1u);
@@ -79,7 +59,7 @@ TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
 }
 
 TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
-  const Plan plan = ExpectPlans(TextChain("row_parallel m=M n=1024 k=512 ranks=2"));
+  const Plan plan = ExpectPlans(testing::ChainOfLine("row_parallel m=M n=1024 k=512 ranks=2"));
   ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
   const std::vector<CollectiveProblem> sums = SumsOf(plan);
   ASSERT_EQ(sums.size(), 1u);
@@ -88,8 +68,8 @@ TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
   EXPECT_TRUE(sums[0].keeps);
   EXPECT_EQ(sums[0].eps, static_cast<double>(1e-6f));
   for (const int ranks : {4, 8}) {
-    const Plan many =
-        ExpectPlans(TextChain(absl::StrCat("row_parallel m=M n=1024 k=512 ranks=", ranks)));
+    const Plan many = ExpectPlans(
+        testing::ChainOfLine(absl::StrCat("row_parallel m=M n=1024 k=512 ranks=", ranks)));
     EXPECT_EQ(many.kernels.size(), ranks == 4 ? 2u : 3u) << many.ToText();
     EXPECT_EQ(SumsOf(many).at(0).norm, ranks == 4);
   }
@@ -229,8 +209,8 @@ const Plan* PushingPlan(const std::vector<Plan>& plans) {
 class PushedSums : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto form = Got(NormalFormOf(
-        std::make_shared<const Chain>(TextChain("row_parallel m=M n=8192 k=4096 ranks=2"))));
+    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(
+        testing::ChainOfLine("row_parallel m=M n=8192 k=4096 ranks=2"))));
     chain_ = form->chain;
     const auto result = Got(PlanChain(*chain_, 128, model_, {}));
     plans_ = testing::AllPlans(result);
@@ -297,18 +277,13 @@ TEST_F(PushedSums, AreOfTheRowsThatTheProductHas) {
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() && PushingPlan(testing::AllPlans(*result)) != nullptr;
   };
-  const auto product = [](ChainBuilder& b, int64_t rows) {
-    const ValueId x = *b.Input({DType::kBF16, {C(rows), C(4096)}});
-    const ValueId w = *b.Input({DType::kBF16, {C(8192), C(4096)}}, {true, {}, ""});
-    return *b.Cast(*b.Matmul(x, w, false, true), DType::kBF16);
+  const auto of_product = [](const char* outputs) {
+    return ReadChain("x: bf16[128,4096]; w: const bf16[8192,4096]; y = bf16(x @ w.T); out $0",
+                     outputs);
   };
-  ChainBuilder same, reshaped, beside;
-  EXPECT_TRUE(pushes(Finished(same, {*same.AllReduce(product(same, 128), 2)})));
-  const ValueId other = *reshaped.Reshape(product(reshaped, 128), {C(256), C(4096)});
-  EXPECT_FALSE(pushes(Finished(reshaped, {*reshaped.AllReduce(other, 2)})));
-  ASSERT_TRUE(beside.Output(*beside.AllReduce(product(beside, 128), 2)).ok());
-  const ValueId rows = *beside.Input({DType::kBF16, {Dim::M(), C(64)}});
-  EXPECT_FALSE(pushes(Finished(beside, {*beside.Unary(UnaryKind::kNeg, rows)})));
+  EXPECT_TRUE(pushes(of_product("all_reduce(y, 2)")));
+  EXPECT_FALSE(pushes(of_product("all_reduce(reshape(y, [256,4096]), 2)")));
+  EXPECT_FALSE(pushes(of_product("all_reduce(y, 2), neg({bf16[M,64]})")));
 }
 
 TEST_F(PushedSums, StandBesideThePlainPlan) {
@@ -343,14 +318,11 @@ TEST(CollectivePlans, PartsAreOneKernelWhereverTheirAxisLies) {
     for (const bool gathers : {true, false}) {
       for (const DType dtype : {DType::kBF16, DType::kF32}) {
         SCOPED_TRACE(absl::StrCat(ToString(absl::MakeConstSpan(one.dims)), " along ", one.axis));
-        ChainBuilder b;
         std::vector<Dim> given = one.dims;
         if (!gathers) given[static_cast<size_t>(one.axis)].value *= 2;
-        const ValueId x = *b.Input({dtype, given});
-        ASSERT_TRUE(
-            b.Output(gathers ? *b.AllGather(x, one.axis, 2) : *b.ReduceScatter(x, one.axis, 2))
-                .ok());
-        const Plan plan = ExpectPlans(*b.Finish());
+        const Plan plan = ExpectPlans(ReadChain(
+            "x: $0$1; out $2(x, $3, 2)", NameOf(dtype), ToString(absl::MakeConstSpan(given)),
+            gathers ? "all_gather" : "reduce_scatter", one.axis));
         ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
         const CollectiveProblem p = SumsOf(plan).at(0);
         EXPECT_EQ(p.kind, gathers ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter);
@@ -408,22 +380,12 @@ TEST(CollectivePlans, CodesAreGathered) {
 // Sequence parallelism: a rank's rows are gathered before a GEMM, and scattered after it, with this
 // rank's residual and norm. Reshapes cost nothing.
 TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
-  ChainBuilder b;
-  const std::vector<Dim> rows = {Dim::M(), C(256)}, part = {C(1), Dim::M(), C(256)};
-  const ValueId x = *b.Input({DType::kBF16, rows});
-  const ValueId r = *b.Input({DType::kBF16, rows});
-  const ValueId gamma = *b.Input({DType::kBF16, {C(256)}}, {true, {}, "gamma"});
-  ValueId h = *b.AllGather(*b.Reshape(x, part), 0, 2);
-  for (int product = 0; product < 2; ++product) {
-    const ValueId w = *b.Input({DType::kBF16, {C(256), C(256)}}, {true, {}, ""});
-    h = *b.Cast(*b.Matmul(h, w, false, true), DType::kBF16);
-  }
-  const ValueId own = *b.Reshape(*b.ReduceScatter(h, 0, 2), rows);
-  const ValueId sum =
-      *b.Cast(*b.Binary(BinaryKind::kAdd, *b.Cast(own, DType::kF32), *b.Cast(r, DType::kF32)),
-              DType::kBF16);
-  const Plan plan =
-      ExpectPlans(Finished(b, {sum, *b.Cast(*AddRmsNorm(b, sum, 1e-6, gamma), DType::kBF16)}));
+  const Plan plan = ExpectPlans(
+      ReadChain("x: bf16[M,256]; r: bf16[M,256]; gamma: const bf16[256]; "
+                "h = all_gather(reshape(x, [1,M,256]), 0, 2); "
+                "h = bf16(h @ {const bf16[256,256]}.T); h = bf16(h @ {const bf16[256,256]}.T); "
+                "sum = bf16(f32(reshape(reduce_scatter(h, 0, 2), [M,256])) + f32(r)); "
+                "out sum, bf16(rmsnorm(sum, 1e-6, gamma))"));
   const std::vector<CollectiveProblem> found = SumsOf(plan);
   ASSERT_EQ(found.size(), 2u) << plan.ToText();
   EXPECT_TRUE(found[1].residual);
@@ -454,20 +416,17 @@ TEST(CollectivePlans, RandomChainsPlanOrSayWhyNot) {
 }
 
 TEST(CollectivePlans, RefusalsSayTheWayOut) {
-  const auto refused = [](const std::vector<Dim>& dims, const InputOptions& options) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kBF16, dims}, options);
-    return std::string(PlansOf(Finished(b, {*b.AllReduce(x, 2)})).status().message());
-  };
-  EXPECT_THAT(refused({Dim::M(), C(12)}, {}),
-              HasSubstr("all_reduce: columns is 12, must be a multiple of 8"));
-  EXPECT_THAT(refused({Dim::M(), C(12)}, {}), HasSubstr("pad its last dimension"));
-  EXPECT_THAT(refused({Dim::M(), C(16)}, {false, {{32, 0}, {1, 0}}, "x"}),
-              HasSubstr("'x' has strides [32,1], kernels over ranks read rows without gaps: "
-                        "copy it"));
-  EXPECT_TRUE(Says(PlansOf(ReadChain("x: bf16[3,4,M,16]; out all_gather(x, 1, 2)")),
-                   "axis 2 of its operand is M, after axis 1, of which ranks have parts: "
-                   "transpose M to axis 0"));
+  const std::pair<const char*, const char*> refused[] = {
+      {"x: bf16[M,12]; out all_reduce(x, 2)", "all_reduce: columns is 12, must be a multiple of 8"},
+      {"x: bf16[M,12]; out all_reduce(x, 2)", "pad its last dimension"},
+      {"x: bf16[M,16] strides(32, 1); out all_reduce(x, 2)",
+       "'x' has strides [32,1], kernels over ranks read rows without gaps: copy it"},
+      {"x: bf16[3,4,M,16]; out all_gather(x, 1, 2)",
+       "axis 2 of its operand is M, after axis 1, of which ranks have parts: transpose M to axis "
+       "0"}};
+  for (const auto& [chain, message] : refused) {
+    EXPECT_TRUE(Says(PlansOf(ReadChain(chain)), message));
+  }
 }
 
 TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {

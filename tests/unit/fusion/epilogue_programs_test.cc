@@ -3,6 +3,7 @@
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
 #include "tests/support/product_in.h"
+#include "tests/support/read_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
@@ -13,19 +14,13 @@ using testing::EpilogueChain;
 
 constexpr int64_t kBucket = 32;
 
-std::vector<Plan> All(const FusionResult& r) {
-  std::vector<Plan> plans = {r.chosen};
-  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
-  return plans;
-}
-
 // Every plan of the chain computes it, and reads back from its record; its sources are made.
 // `computed`: also by the interpreter, which has no convolutions and no codes.
 void ExpectPlansOf(const Chain& chain, size_t most_kernels, bool computed = true) {
   const DeviceModel model = H200();
   const FusionResult result = Got(PlanChain(chain, kBucket, model, {}));
   EXPECT_LE(result.chosen.kernels.size(), most_kernels) << result.chosen.ToText();
-  for (const Plan& plan : All(result)) {
+  for (const Plan& plan : testing::AllPlans(result)) {
     SCOPED_TRACE(plan.ToText());
     if (computed) {
       EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.02);
@@ -69,25 +64,16 @@ TEST(EpiloguePrograms, ReadMatricesOfAnyElement) {
 // form, together with other ops, and after a matrix.
 TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
   const struct {
-    Activation activation;
-    const char *narrow, *f32;
-  } kCases[] = {{Activation::kSilu, "Silu", "SiluF32"},
-                {Activation::kGeluErf, "GeluErf", "GeluErfF32"},
-                {Activation::kGeluTanh, "GeluTanh", "GeluTanhF32"}};
-  const auto source_of = [](Activation activation, DType result, bool sum, bool columns) {
-    ChainBuilder b;
-    const std::vector<Dim> dims = {Dim::M(), Dim::Constant(96)};
-    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
-    const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
-    ValueId y = *b.Matmul(x, w, false, true);
-    if (sum) y = *b.Binary(BinaryKind::kAdd, y, *b.Input({DType::kF32, dims}));
-    y = *AddActivation(b, activation, y);
-    if (columns) {
-      const ValueId c = *b.Input({DType::kF32, {Dim::Constant(96)}});
-      y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(c, dims));
-    }
-    const auto plans = Got(PlanChain(Finished(b, {result == DType::kF32 ? y : *b.Cast(y, result)}),
-                                     kBucket, H200(), {}));
+    const char *activation, *narrow, *f32;
+  } kCases[] = {{"silu", "Silu", "SiluF32"},
+                {"gelu_erf", "GeluErf", "GeluErfF32"},
+                {"gelu_tanh", "GeluTanh", "GeluTanhF32"}};
+  const auto source_of = [](const char* activation, DType result, bool sum, bool columns) {
+    const Chain chain = ReadChain(
+        "x: bf16[M,64]; w: bf16[96,64]; y = activation(x @ w.T$0, $1); out $2(y$3)",
+        sum ? " + {f32[M,96]}" : "", activation, result == DType::kF32 ? "" : NameOf(result),
+        columns ? " + spread({f32[96]}, y)" : "");
+    const auto plans = Got(PlanChain(chain, kBucket, H200(), {}));
     EXPECT_EQ(plans.chosen.kernels.size(), 1u) << plans.chosen.ToText();
     return Generate(plans.chosen.kernels[0].spec, H200())->request.source;
   };
@@ -161,7 +147,7 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
     ExpectPlansOf(c.chain, 2);
     const auto plans = Got(PlanChain(c.chain, kBucket, H200(), {}));
     bool fused = false;
-    for (const Plan& plan : All(plans)) {
+    for (const Plan& plan : testing::AllPlans(plans)) {
       if (plan.kernels.size() != 1) continue;
       fused = true;
       const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, H200()));

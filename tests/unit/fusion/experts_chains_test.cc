@@ -8,9 +8,9 @@
 namespace sinter {
 namespace {
 
+using testing::ChainOfLine;
 using testing::ExpectPlans;
 using testing::GroupedOf;
-using testing::TextChain;
 
 constexpr int64_t kExperts = 8, kTop = 2;
 
@@ -75,7 +75,7 @@ TEST(ExpertsByEnds, APairItsWeightsAndItsCastAreOneKernel) {
 TEST(ExpertsByEnds, EveryTypeAndLayoutIsOneKernel) {
   for (const char* form : {"", " layout=io", " dtype=f16", " dtype=f32", " dtype=f32 layout=io"}) {
     const Plan plan =
-        ExpectPlans(TextChain(std::string("grouped_matmul_ends m=M experts=5 n=24 k=16") + form));
+        ExpectPlans(ChainOfLine(std::string("grouped_matmul_ends m=M experts=5 n=24 k=16") + form));
     EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
     ASSERT_EQ(GroupedOf(plan).size(), 1u);
     EXPECT_TRUE(GroupedOf(plan)[0]->code.problem.by_ends);
@@ -84,7 +84,7 @@ TEST(ExpertsByEnds, EveryTypeAndLayoutIsOneKernel) {
 
 // Rows of a launch that is cut count on; ends stay as they are.
 TEST(ExpertsByEnds, LaunchesTakeAnyNumberOfRows) {
-  const Plan plan = ExpectPlans(TextChain("grouped_matmul_ends m=M experts=5 n=24 k=16"));
+  const Plan plan = ExpectPlans(ChainOfLine("grouped_matmul_ends m=M experts=5 n=24 k=16"));
   const KernelSpec& spec = plan.kernels[0].spec;
   EXPECT_FALSE(spec.family->MixesRows(spec));
   const LaunchRecipe recipe = *RecipeOf(spec);
@@ -100,7 +100,7 @@ TEST(ExpertsOfServers, OptionsCostNoKernel) {
         "limit=7", "weight=input", "bias1=1 bias2=1", "order=up_gate layout=io limit=10",
         "order=interleaved layout=io alpha=1.702 beta=1 limit=7 bias1=1 bias2=1 dtype=f16"}) {
     SCOPED_TRACE(keys);
-    const Plan plan = ExpectPlans(TextChain(
+    const Plan plan = ExpectPlans(ChainOfLine(
         std::string("grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 act=silu ") + keys));
     EXPECT_EQ(plan.kernels.size(), 3u) << plan.ToText();
     EXPECT_EQ(GroupedOf(plan).size(), 2u);

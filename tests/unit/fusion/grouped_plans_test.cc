@@ -11,17 +11,17 @@
 namespace sinter {
 namespace {
 
+using testing::ChainOfLine;
 using testing::ExpectPlans;
 using testing::GroupedOf;
 using testing::kM;
-using testing::TextChain;
 
 TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
   for (const char* form : {"act=silu", "act=gelu_tanh order=up_gate", "act=gelu_erf layout=io",
                            "act=relu dtype=f16", "act=identity"}) {
     SCOPED_TRACE(form);
     const Plan plan = ExpectPlans(
-        TextChain(absl::StrCat("grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 ", form)));
+        ChainOfLine(absl::StrCat("grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 ", form)));
     ASSERT_EQ(plan.kernels.size(), 3u) << plan.ToText();
     const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u);
@@ -41,7 +41,7 @@ TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsASumAndMaybeAQuantiser) {
         "n=128 k=256 l=40 scales=group quantize=group ue8m0=1 order=interleaved"}) {
     SCOPED_TRACE(form);
     const Plan plan = ExpectPlans(
-        TextChain(absl::StrCat("scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu ", form)));
+        ChainOfLine(absl::StrCat("scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu ", form)));
     const bool groups = absl::StrContains(form, "quantize=group");
     ASSERT_EQ(plan.kernels.size(), groups || absl::StrContains(form, "static") ? 3u : 4u)
         << plan.ToText();
@@ -62,7 +62,7 @@ TEST(GroupedPlans, AGatedFfnOfCodesIsTwoProductsASumAndMaybeAQuantiser) {
 
 // At one row tiles that have whole groups are too few for the SMs; at many they fill them.
 TEST(GroupedPlans, WhoQuantisesIsChosenByTheNumberOfRows) {
-  const Chain chain = TextChain(
+  const Chain chain = ChainOfLine(
       "scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 act=silu scales=group "
       "quantize=group");
   for (const auto& [rows, kernels] : {std::pair(1, 4u), std::pair(1024, 3u)}) {
@@ -76,7 +76,7 @@ TEST(GroupedPlans, OnlyAProductBehindAnotherOfTheSameIdsIsEarly) {
   for (const char* line :
        {"grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 act=silu",
         "scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu n=32 k=48 l=40 scales=row"}) {
-    const Plan plan = ExpectPlans(TextChain(line));
+    const Plan plan = ExpectPlans(ChainOfLine(line));
     const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u) << line;
     EXPECT_FALSE(grouped[0]->code.problem.early) << line;
@@ -100,8 +100,8 @@ TEST(GroupedPlans, AProductAloneTakesItsCast) {
   for (const char* form :
        {"dtype=bf16", "dtype=f16 layout=io", "dtype=f32", "dtype=f32 layout=io"}) {
     SCOPED_TRACE(form);
-    const Plan plan =
-        ExpectPlans(TextChain(absl::StrCat("grouped_matmul m=M experts=5 top=3 n=24 k=16 ", form)));
+    const Plan plan = ExpectPlans(
+        ChainOfLine(absl::StrCat("grouped_matmul m=M experts=5 top=3 n=24 k=16 ", form)));
     EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
     EXPECT_EQ(GroupedOf(plan).size(), 1u);
   }
@@ -195,7 +195,7 @@ TEST(GroupedPlans, AMatrixThatTheResultOverwritesIsAddedByAnotherKernel) {
 
 // Codes by one scale are an element-wise end; by scales of groups, the kernel's quantiser.
 TEST(GroupedPlans, CodesOfAGivenScaleAreStoredByTheirProduct) {
-  const Plan plan = ExpectPlans(TextChain(
+  const Plan plan = ExpectPlans(ChainOfLine(
       "scaled_grouped_gated_ffn m=M experts=5 top=3 act=silu n=32 k=48 l=40 scales=tensor "
       "quantize=static"));
   EXPECT_EQ(plan.kernels.size(), 3u) << plan.ToText();
@@ -363,7 +363,7 @@ TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
 // Tiles differ from bucket to bucket, a row's sums do not.
 TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
   const Chain chain =
-      TextChain("grouped_gated_ffn m=M experts=16 top=4 n=256 k=256 l=256 act=silu");
+      ChainOfLine("grouped_gated_ffn m=M experts=16 top=4 n=256 k=256 l=256 act=silu");
   FusionOptions options{.batch_invariant = true, .allow_cooperative = false};
   std::string order;
   for (const int64_t bucket : {1, 16, 256, 4096}) {
@@ -382,7 +382,7 @@ FusionOptions TilesAlone() {
 // Weights are mapped where sets of 32 columns are whole and experts follow one another.
 TEST(GroupedPlans, WeightsAreMappedWhereTheyLieInSets) {
   const auto maps = [](const std::string& line) {
-    const auto result = Got(PlanChain(TextChain(line), kM, H200(), TilesAlone()));
+    const auto result = Got(PlanChain(ChainOfLine(line), kM, H200(), TilesAlone()));
     const KernelSpec& spec = result.chosen.kernels.front().spec;
     return Generate(spec, H200())->recipe.tensor_maps;
   };
@@ -410,7 +410,7 @@ TEST(GroupedSearch, FewBlocksHaveLongRings) {
   const DeviceModel model = H200();
   const auto first = [&](int64_t bucket) {
     const Chain chain =
-        TextChain("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
+        ChainOfLine("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
     const auto result = Got(PlanChain(chain, bucket, model, TilesAlone()));
     return GroupedOf(result.chosen).at(0)->code.schedule;
   };
@@ -425,7 +425,7 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
   const auto us = [&](int64_t experts) {
     const int64_t bucket = experts * 32 / 4;
     const Chain chain =
-        TextChain(absl::StrCat("grouped_matmul m=M top=4 n=256 k=4096 experts=", experts));
+        ChainOfLine(absl::StrCat("grouped_matmul m=M top=4 n=256 k=4096 experts=", experts));
     const auto result = Got(PlanChain(chain, bucket, model, {}));
     const GroupedProduct& p = GroupedOf(result.chosen).at(0)->code.problem;
     return PredictSchedule(p, {128, 256, 4, model.sm_count, 1}, bucket, model)->total_us;
@@ -436,10 +436,10 @@ TEST(GroupedSearch, ATurnOfFewBlocksIsCounted) {
 
 // The same holds for e4m3, where steps of tiles wait for their sums.
 TEST(GroupedSearch, OneRowOfNarrowExpertsIsSummedByWarps) {
-  const auto result =
-      Got(PlanChain(TextChain("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "
-                              "act=silu scales=group quantize=group"),
-                    1, H200(), {}));
+  const auto result = Got(
+      PlanChain(ChainOfLine("scaled_grouped_gated_ffn m=M experts=256 top=8 n=256 k=7168 l=7168 "
+                            "act=silu scales=group quantize=group"),
+                1, H200(), {}));
   for (const GroupedSpec* spec : GroupedOf(result.chosen)) {
     EXPECT_TRUE(spec->code.schedule.IsWarpDots()) << spec->code.schedule.ToString();
   }
@@ -457,7 +457,7 @@ TEST(GroupedSearch, PredictsTilesOfFewRowsAsMeasured) {
                {1, 768, 2048, {18.4, 8.1}},
                {4, 768, 2048, {50.3, 25.6}}};
   for (const auto& one : cases) {
-    const Chain chain = TextChain(absl::StrCat(
+    const Chain chain = ChainOfLine(absl::StrCat(
         "grouped_gated_ffn m=M experts=128 top=8 act=silu n=", one.n, " k=", one.k, " l=", one.k));
     const auto result = Got(PlanChain(chain, one.bucket, model, TilesAlone()));
     const auto specs = GroupedOf(result.chosen);
@@ -476,7 +476,7 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
   const DeviceModel model = H200();
   for (int64_t bucket = 1; bucket <= 8192; bucket *= 4) {
     const Chain chain =
-        TextChain("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu");
+        ChainOfLine("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu");
     const auto result = Got(PlanChain(chain, bucket, model, {}));
     for (const GroupedSpec* spec : GroupedOf(result.chosen)) {
       const auto ranked = SearchGrouped(spec->code.problem, bucket, model, false);

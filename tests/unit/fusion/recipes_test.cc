@@ -4,6 +4,7 @@
 #include "tests/support/drawn.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
 #include "tests/unit/fusion/assembly/chains.h"
@@ -126,17 +127,12 @@ TEST(Recipes, OfSequencesOfProducts) {
 // [g, M, k], of which some are taken: where those begin depends on M.
 TEST(Recipes, OfSlicesInFrontOfM) {
   Checked checked;
-  for (const int64_t start : {0, 1, 2}) {
-    for (const bool product : {false, true}) {
-      ChainBuilder b;
-      const ValueId x = *b.Input({DType::kBF16, {C(4), Dim::M(), C(64)}});
-      const ValueId part = *b.Slice(x, {start, 0, 0}, {C(start + 1), Dim::M(), C(64)}, {1, 1, 1});
-      const ValueId rows = *b.Reshape(part, {Dim::M(), C(64)});
-      const auto times = [&] {
-        return *b.Matmul(rows, *b.Input({DType::kBF16, {C(64), C(64)}}), false, true);
-      };
-      const ValueId y = product ? times() : *b.Unary(UnaryKind::kExp, rows);
-      checked.Add(absl::StrCat("slice ", start), Finished(b, {*b.Cast(y, DType::kBF16)}), 64);
+  for (const int start : {0, 1, 2}) {
+    for (const char* of_rows : {"exp(rows)", "rows @ {bf16[64,64]}.T"}) {
+      const Chain chain =
+          ReadChain("x: bf16[4,M,64]; rows = reshape(x[$0:$1, :, :], [M,64]); out bf16($2)", start,
+                    start + 1, of_rows);
+      checked.Add(absl::StrCat("slice ", start), chain, 64);
     }
   }
   EXPECT_GE(checked.plans(), 6);
@@ -200,18 +196,15 @@ TEST(Recipes, OfEpilogues) {
 TEST(Recipes, OfLayers) {
   Checked checked;
   for (const int64_t n : {256, 2048}) {
-    testing::Graph g;
-    ValueId x = g.In(DType::kBF16, {-1, 256});
+    ChainReader reader("x: bf16[M,256]");
     for (int layer = 0; layer < 3; ++layer) {
-      const ValueId norm =
-          g.Cast(*AddSoftmax(g.builder(), g.Cast(x, DType::kF32), 1), DType::kBF16);
-      const ValueId w1 = g.In(DType::kBF16, {n, 256}, true),
-                    w2 = g.In(DType::kBF16, {256, n}, true);
-      const ValueId c = g.Cast(g.Un(UnaryKind::kRelu, g.Matmul(norm, w1)), DType::kBF16);
-      x = g.Cast(g.Add(g.Matmul(c, w2), g.Cast(x, DType::kF32)), DType::kBF16);
+      reader.Add(
+          "norm = bf16(softmax(f32(x), 1)); c = bf16(relu(norm @ {const bf16[$0,256]}.T)); "
+          "x = bf16(c @ {const bf16[256,$0]}.T + f32(x))",
+          n);
     }
-    g.Out(x);
-    const Chain chain = g.Finish();
+    reader.Out(reader["x"]);
+    const Chain chain = reader.Finish();
     for (const int64_t rows : {16, 300, 8192}) checked.Add("layers", chain, rows, true);
   }
   EXPECT_GT(checked.plans(), 100);

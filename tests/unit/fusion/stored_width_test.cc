@@ -8,6 +8,7 @@
 #include "src/product/sequence.h"
 #include "src/stitch/spec.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -107,41 +108,20 @@ TEST(StoredWidth, RunsOfRandomGraphsReadWhatIsStoredInNoFewerBits) {
   EXPECT_GT(runs, 300);
 }
 
-// h = x w1 in f32, and the ops that read it.
-struct Hidden {
-  ChainBuilder b;
-  ValueId h, w2;
-
-  explicit Hidden(int64_t n = 256) {
-    const Dim k = Dim::Constant(264);
-    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), k}});
-    const ValueId w1 = *b.Input({DType::kBF16, {Dim::Constant(n), k}}, {true, {}, ""});
-    h = *b.Matmul(x, w1, false, true);
-    w2 = -1;
-  }
-  ValueId Next() {
-    const Dim n = b.TypeOf(h).dims[1];
-    w2 = *b.Input({DType::kBF16, {Dim::Constant(64), n}}, {true, {}, ""});
-    return *b.Matmul(h, w2, false, true);
-  }
-};
-
+// The product has two readers, so that no kernel of a product takes either.
 TEST(StoredWidth, AnF32ReluOfAProductReadsF32) {
-  for (const int64_t n : {int64_t{1001}, int64_t{1000}, int64_t{1}}) {
-    Hidden hidden(n);
-    // Two readers, so that no kernel of a product takes either.
-    ASSERT_TRUE(hidden.b.Output(*hidden.b.Unary(UnaryKind::kRelu, hidden.h)).ok());
-    ASSERT_TRUE(hidden.b.Output(*hidden.b.Unary(UnaryKind::kTanh, hidden.h)).ok());
-    ExpectWide(*hidden.b.Finish(), absl::StrCat("n ", n));
+  for (const int n : {1001, 1000, 1}) {
+    const Chain chain =
+        ReadChain("x: bf16[M,264]; w: const bf16[$0,264]; h = x @ w.T; out relu(h), tanh(h)", n);
+    ExpectWide(chain, absl::StrCat("n ", n));
   }
 }
 
 TEST(StoredWidth, WhatAProductAndOthersReadIsToBeCast) {
-  Hidden hidden;
-  const ValueId y = *hidden.b.Cast(hidden.Next(), DType::kBF16);
-  ASSERT_TRUE(hidden.b.Output(y).ok());
-  ASSERT_TRUE(hidden.b.Output(*hidden.b.Unary(UnaryKind::kTanh, hidden.h)).ok());
-  const auto planned = PlanChain(*hidden.b.Finish(), 64, *BuiltinModel("h200"), {});
+  const Chain chain = ReadChain(
+      "x: bf16[M,264]; w: const bf16[256,264]; next: const bf16[64,256]; h = x @ w.T; "
+      "out bf16(h @ next.T), tanh(h)");
+  const auto planned = PlanChain(chain, 64, *BuiltinModel("h200"), {});
   EXPECT_EQ(StatusNumber(planned.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
   EXPECT_TRUE(Says(planned, "cast it to bf16"));
 }

@@ -83,42 +83,27 @@ struct Drawn {
 // Images and filters of few channels, in both layouts.
 std::vector<Drawn> Convolutions() {
   std::vector<Drawn> all;
-  const auto d = [](int64_t extent) { return Dim::Constant(extent); };
-  for (const int64_t in : {3, 5, 8}) {
-    for (const int64_t out : {4, 8}) {
-      for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
-        ChainBuilder b;
-        Conv2d conv{.filter = layout, .strides = {2, 1}, .pads = {1, 1, 1, 0}};
-        const bool ohwi = layout == FilterLayout::kOHWI;
-        const ValueId x = *b.Input({DType::kBF16, {Dim::M(), d(6), d(7), d(in)}});
-        const ValueId w =
-            *b.Input({DType::kBF16, ohwi ? std::vector<Dim>{d(out), d(3), d(2), d(in)}
-                                         : std::vector<Dim>{d(3), d(2), d(in), d(out)}});
-        EXPECT_TRUE(b.Output(*b.Cast(*b.Convolve(x, w, conv), DType::kBF16)).ok());
-        all.push_back({absl::StrCat("convolution ", in, " to ", out),
-                       std::make_shared<const Chain>(*b.Finish()), 2});
-      }
+  const auto add = [&](int in, int groups, int out, const char* image, const char* spec) {
+    const std::string name = absl::StrCat("convolution ", in, " to ", out, " in ", groups);
+    for (const bool hwio : {false, true}) {
+      const Chain chain =
+          ReadChain("x: bf16[M,$0,$1]; w: bf16[$2]; out bf16(conv2d(x, w, groups=$3, $4$5))", image,
+                    in, absl::Substitute(hwio ? "3,3,$0,$1" : "$1,3,3,$0", in / groups, out),
+                    groups, spec, hwio ? ", layout=hwio" : "");
+      all.push_back({name, std::make_shared<const Chain>(chain), 2});
     }
+  };
+  for (const int in : {3, 5, 8}) {
+    for (const int out : {4, 8}) add(in, 1, out, "6,7", "strides=[2,1], pads=[1,1,1,0]");
   }
   // In groups of few channels: channels, groups, channels of the result.
-  for (const auto [in, groups, out] : {std::array<int64_t, 3>{32, 8, 32},
+  for (const auto [in, groups, out] : {std::array<int, 3>{32, 8, 32},
                                        {24, 4, 16},
                                        {8, 2, 8},
                                        {16, 16, 32},
                                        {16, 2, 8},
                                        {12, 4, 12}}) {
-    for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
-      ChainBuilder b;
-      Conv2d conv{.filter = layout, .pads = {1, 1, 0, 1}};
-      const bool ohwi = layout == FilterLayout::kOHWI;
-      const ValueId x = *b.Input({DType::kBF16, {Dim::M(), d(5), d(4), d(in)}});
-      const ValueId w =
-          *b.Input({DType::kBF16, ohwi ? std::vector<Dim>{d(out), d(3), d(2), d(in / groups)}
-                                       : std::vector<Dim>{d(3), d(2), d(in / groups), d(out)}});
-      EXPECT_TRUE(b.Output(*b.Cast(*AddConv2d(b, x, w, conv, groups), DType::kBF16)).ok());
-      all.push_back({absl::StrCat("convolution ", in, " to ", out, " in ", groups),
-                     std::make_shared<const Chain>(*b.Finish()), 2});
-    }
+    add(in, groups, out, "5,4", "pads=[1,1,0,1]");
   }
   return all;
 }
@@ -126,17 +111,12 @@ std::vector<Drawn> Convolutions() {
 // One to sixteen rows of 65,536 elements and more, in every kind of reduction.
 std::vector<Drawn> LongRows() {
   std::vector<Drawn> all;
-  for (const int64_t rows : {1, 3, 16}) {
-    for (const ReduceKind kind :
-         {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kMean}) {
-      const bool whole = kind == ReduceKind::kMin;
-      ChainBuilder b;
-      const DType dtype = rows == 3 ? DType::kBF16 : DType::kF32;
-      const ValueId x =
-          *b.Input({dtype, {Dim::Constant(rows), Dim::Constant(rows + 7), Dim::Constant(1 << 14)}});
-      const ValueId of = *b.Reduce(kind, x, {1, 2}, whole);
-      all.push_back({absl::StrCat("long rows ", rows),
-                     std::make_shared<const Chain>(Finished(b, {*b.Unary(UnaryKind::kNeg, of)}))});
+  for (const int rows : {1, 3, 16}) {
+    for (const char* of :
+         {"sum(x, 1, 2)", "reduce_max(x, 1, 2)", "reduce_min(x, 1, 2, keep)", "mean(x, 1, 2)"}) {
+      const Chain chain = ReadChain("x: $0[$1,$2,16384]; out neg($3)", rows == 3 ? "bf16" : "f32",
+                                    rows, rows + 7, of);
+      all.push_back({absl::StrCat("long rows ", rows), std::make_shared<const Chain>(chain)});
     }
   }
   return all;
@@ -146,17 +126,13 @@ std::vector<Drawn> LongRows() {
 // length, padded, of parts whose own ends are too many.
 std::vector<Drawn> LongSteps() {
   std::vector<Drawn> all;
-  for (const int64_t columns : {8193, 16384, 50257, 1 << 20}) {
-    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kS32}) {
-      ChainBuilder b;
+  for (const int columns : {8193, 16384, 50257, 1 << 20}) {
+    for (const char* dtype : {"bf16", "f16", "s32"}) {
       const bool rows = columns < 20000;
-      std::vector<Dim> dims = {Dim::Constant(columns)};
-      if (rows) dims.insert(dims.begin(), Dim::M());
-      const ValueId x = *b.Input({dtype, dims});
-      EXPECT_TRUE(b.Output(*b.TopK(x, 32)).ok());
-      EXPECT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, x)).ok());
-      all.push_back({absl::StrCat("long steps ", columns),
-                     std::make_shared<const Chain>(*b.Finish()), rows ? 3 : 1});
+      const Chain chain =
+          ReadChain("x: $0[$1$2]; out topk(x, 32), cumsum(x)", dtype, rows ? "M," : "", columns);
+      all.push_back({absl::StrCat("long steps ", columns), std::make_shared<const Chain>(chain),
+                     rows ? 3 : 1});
     }
   }
   return all;

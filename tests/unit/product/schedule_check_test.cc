@@ -55,15 +55,10 @@ TEST(CheckSchedule, SwappedTilesWithAProgramLeaveRegistersForIt) {
 
 // Scaled GEMMs with slow programs also need narrower tiles.
 TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
-  ChainBuilder b;
-  const auto in = [&](DType dtype, Dim rows, int64_t columns) {
-    return *b.Input({dtype, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""});
-  };
-  const Dim n = Dim::Constant(64);
-  const ValueId y = *b.ScaledMatmul(in(DType::kS8, Dim::M(), 256), in(DType::kS8, n, 256),
-                                    in(DType::kF32, Dim::M(), 1), in(DType::kF32, n, 1));
-  const auto matched =
-      MatchProducts(Finished(b, {*b.Cast(*b.Unary(UnaryKind::kErf, y), DType::kBF16)}), 512);
+  const auto matched = MatchProducts(
+      ReadChain("x: s8[M,256]; w: const s8[64,256]; of_x: f32[M,1]; of_w: const f32[64,1]; "
+                "out bf16(erf(scaled(x, w, of_x, of_w)))"),
+      512);
   ASSERT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
   ExpectRefused(matched->sequence,
                 ReadSchedule("product bm144 wg1x1 bk128 st3 cl1 swapped grid1 first 64/1"),
@@ -83,38 +78,27 @@ TEST(CheckSchedule, ManySlowFunctionsBesideAResidualTakeNarrowerTiles) {
                     .grid = 1,
                     .first = {block_n, 1}};
   };
-  const auto sequence_of = [](int functions, bool residual) {
-    ChainBuilder b;
-    const auto in = [&](Dim rows, int64_t columns) {
-      return *b.Input({DType::kF16, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""});
-    };
-    ValueId y = *b.Matmul(in(Dim::M(), 1000), in(Dim::Constant(256), 1000), false, true);
-    const UnaryKind kinds[] = {UnaryKind::kTanh, UnaryKind::kErf, UnaryKind::kLog1p};
-    for (int i = 3 - functions; i < 3; ++i) y = *b.Unary(kinds[i], y);
-    if (residual) y = *b.Binary(BinaryKind::kAdd, y, *b.Cast(in(Dim::M(), 256), DType::kF32));
-    const auto matched = MatchProducts(Finished(b, {*b.Cast(y, DType::kF16)}), 8192);
+  const auto sequence_of = [](const char* result) {
+    const auto matched = MatchProducts(
+        ReadChain("x: f16[M,1000]; w: const f16[256,1000]; y = x @ w.T; out f16($0)", result),
+        8192);
     EXPECT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
     return matched->sequence;
   };
-  ExpectRefused(sequence_of(3, true), schedule_of(120),
+  ExpectRefused(sequence_of("log1p(erf(tanh(y))) + f32({f16[M,256]})"), schedule_of(120),
                 {{"first 128", "first accumulators 64 is above 60 registers a thread"}});
   const DeviceModel model = *BuiltinModel("h200");
-  EXPECT_OK(CheckSchedule(sequence_of(3, false), schedule_of(208), model));
-  EXPECT_OK(CheckSchedule(sequence_of(2, true), schedule_of(208), model));
+  EXPECT_OK(CheckSchedule(sequence_of("log1p(erf(tanh(y)))"), schedule_of(208), model));
+  EXPECT_OK(
+      CheckSchedule(sequence_of("log1p(erf(y)) + f32({f16[M,256]})"), schedule_of(208), model));
 }
 
 // However many slow functions a program has, it has a schedule.
 TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(1024)}}, {false, {}, ""}),
-                w = *b.Input({DType::kBF16, {Dim::Constant(4096), Dim::Constant(1024)}},
-                             {true, {}, ""}),
-                r = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(4096)}}, {false, {}, ""});
-  ValueId y = *b.Matmul(x, w, false, true);
-  for (const UnaryKind kind : {UnaryKind::kSqrt, UnaryKind::kTanh, UnaryKind::kSigmoid,
-                               UnaryKind::kErf, UnaryKind::kLog1p})
-    y = *b.Unary(kind, y);
-  const auto matched = Got(MatchProducts(Finished(b, {*b.Binary(BinaryKind::kAdd, y, r)}), 16));
+  const Chain chain = ReadChain(
+      "x: bf16[M,1024]; w: const bf16[4096,1024]; r: f32[M,4096]; "
+      "out log1p(erf(sigmoid(tanh(sqrt(x @ w.T))))) + r");
+  const auto matched = Got(MatchProducts(chain, 16));
   SearchOptions options{.batch_invariant = true};
   for (const char* name : {"h100", "h200"})
     EXPECT_TRUE(SearchSchedules(matched.sequence, *BuiltinModel(name), options).ok()) << name;

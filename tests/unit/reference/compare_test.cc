@@ -2,6 +2,7 @@
 #include "src/reference/compare.h"
 
 #include "src/chain/problem.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"
 
@@ -165,14 +166,10 @@ TEST(Bounds, GrowWithTheRoundingsOfASequenceOfProducts) {
 
 // tanh(x), rounded to `between` and stored as `stored`; or x itself.
 Bounds BoundsBehindACast(DType between, DType stored, bool computed) {
-  ChainBuilder b;
-  ValueId x = *b.Input({DType::kF32, {Dim::Constant(8)}}, {});
-  if (computed) x = *b.Unary(UnaryKind::kTanh, x);
-  ValueId wide = *b.Cast(*b.Cast(x, between), DType::kF32);
-  wide = *b.Unary(UnaryKind::kAbs, wide);
-  if (stored != DType::kF32) wide = *b.Cast(wide, stored);
-  EXPECT_TRUE(b.Output(wide, {}).ok());
-  return BoundsOf(*b.Finish(), 0);
+  return BoundsOf(
+      ReadChain("x: f32[8]; out $0(abs(f32($1($2))))", stored == DType::kF32 ? "" : NameOf(stored),
+                NameOf(between), computed ? "tanh(x)" : "x"),
+      0);
 }
 
 TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
@@ -189,16 +186,10 @@ TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
 
 // A value computed from bf16 numbers has the bounds of bf16 too: a kernel may hand it over so.
 TEST(Bounds, AreThoseOfTheCoarsestTypeOnTheWay) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::Constant(8)}}, {});
-  const ValueId sigmoid = *b.Unary(UnaryKind::kSigmoid, x);
-  ASSERT_EQ(b.TypeOf(sigmoid).dtype, DType::kBF16);
-  const ValueId wide = *b.Unary(UnaryKind::kSigmoid, *b.Cast(x, DType::kF32));
-  for (const ValueId id : {sigmoid, wide}) {
-    const ValueId half = *b.Cast(id, DType::kF16);
-    ASSERT_TRUE(b.Output(half, {}).ok());
-  }
-  const Chain chain = *b.Finish();
+  ChainReader reader("x: bf16[8]; narrow = sigmoid(x); wide = sigmoid(f32(x))");
+  ASSERT_EQ(reader.builder().TypeOf(reader["narrow"]).dtype, DType::kBF16);
+  reader.Add("out f16(narrow), f16(wide)");
+  const Chain chain = reader.Finish();
   EXPECT_EQ(BoundsOf(chain, 0).relative, 5e-3);
   EXPECT_EQ(BoundsOf(chain, 0).max, 0.05);
   EXPECT_EQ(BoundsOf(chain, 1).relative, 1e-3);

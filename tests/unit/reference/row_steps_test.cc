@@ -28,12 +28,9 @@ TEST(TopK, FallsWithNaNFirstAndTheLowerPlaceOfEqualNumbers) {
 }
 
 TEST(TopK, OfS32KnowsTheLeastOne) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kS32, {C(2), C(4)}});
-  ASSERT_TRUE(b.Output(*b.TopK(x, 3)).ok());
-  ASSERT_TRUE(b.Output(*AddArgmin(b, x)).ok());
+  const Chain chain = ReadChain("x: s32[2,4]; out topk(x, 3), argmin(x)");
   const double least = -2147483648.0, most = 2147483647.0;
-  const auto result = RunF64(*b.Finish(), 0, {{least, most, 0, most, 4, 0, least, least}});
+  const auto result = RunF64(chain, 0, {{least, most, 0, most, 4, 0, least, least}});
   EXPECT_EQ(result[0], (Ids{1, 3, 2, 0, 1, 2}));
   EXPECT_EQ(result[1], (Ids{0, 2}));
 }
@@ -42,10 +39,9 @@ TEST(TopK, OfS32KnowsTheLeastOne) {
 TEST(TopK, NamesTheLargestOfStridedRows) {
   constexpr int64_t kM = 5, kColumns = 70, kTaken = 32;
   const std::vector<double> x = Random(DType::kBF16, kM * 2 * kColumns * 2, 1);
-  ChainBuilder b;
-  const ValueId in = *b.Input({DType::kBF16, {Dim::M(), C(2), C(kColumns)}},
-                              {false, {{4 * kColumns, 0}, {kColumns, 0}, {1, 0}}, ""});
-  const auto result = RunF64(Finished(b, {*b.TopK(in, kTaken)}), kM, {x});
+  const Chain chain = ReadChain("x: bf16[M,2,$0] strides($1, $0, 1); out topk(x, $2)", kColumns,
+                                4 * kColumns, kTaken);
+  const auto result = RunF64(chain, kM, {x});
   for (int64_t row = 0; row < kM * 2; ++row) {
     const double* from = x.data() + row / 2 * 4 * kColumns + row % 2 * kColumns;
     std::vector<bool> named(kColumns);
@@ -83,13 +79,10 @@ TEST(Random, IsThatOfTriton) {
   };
   for (const Case& c :
        {Case{0, 0, 0x6627e8d5}, Case{42, 1, 4242219303u}, Case{-1, -1, 0x4d18d7d2}}) {
-    ChainBuilder b;
-    const ValueId seeds = *b.Input({DType::kS64, {C(3)}});
-    const ValueId offset = *b.Input({DType::kS64, {}});
-    const ValueId seed = *b.Reshape(*b.Slice(seeds, {1}, {C(2)}), {});
     // Its second number, but where the first one is asked for.
     const int64_t back = c.offset == 0 ? 0 : 1;
-    const Chain chain = Finished(b, {*b.Random({Dim::M(), C(2)}, seed, offset)});
+    const Chain chain = ReadChain(
+        "seeds: s64[3]; offset: s64[]; out random([M,2], reshape(seeds[1:2], []), offset)");
     const int64_t given[] = {7, c.seed, 9}, first = c.offset - back;
     std::vector<float> result(4);
     ASSERT_TRUE(RunReference(chain, 2, {given, &first}, {result.data()}).ok());

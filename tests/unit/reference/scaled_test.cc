@@ -97,11 +97,9 @@ Quantized RunRule(const Quantizer& q, const std::vector<double>& x, int64_t cols
                     .eps = q.eps,
                     .upper_bound = q.upper_bound,
                     .ue8m0 = q.ue8m0};
-  ChainBuilder b;
-  const ValueId in = *b.Input({DType::kF32, {Dim::M(), C(cols)}});
-  const Scaled scaled = Got(AddQuantize(b, in, spec));
-  EXPECT_TRUE(b.Output(scaled.codes).ok() && b.Output(scaled.scale).ok());
-  const Chain chain = *b.Finish();
+  ChainReader reader("x: f32[M,$0]", cols);
+  const Scaled scaled = Got(AddQuantize(reader.builder(), reader["x"], spec));
+  const Chain chain = Finished(reader.builder(), {scaled.codes, scaled.scale});
   const std::vector<float> narrow(x.begin(), x.end());
   const auto out = RunAll(chain, static_cast<int64_t>(x.size()) / cols, {narrow.data()});
   return {out[0], out[1]};
@@ -219,12 +217,11 @@ TEST(Quantize, ScalesOfUe8m0ArePowersOfTwoAndExactOnesStay) {
 }
 
 TEST(Quantize, AStaticScaleIsGiven) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(8)}});
-  QuantizeSpec spec{.granularity = Granularity::kStatic, .scale = *b.Input({DType::kF32, {}})};
-  const Scaled scaled = *AddQuantize(b, x, spec);
-  EXPECT_EQ(scaled.scale, spec.scale);
-  const Chain chain = Finished(b, {scaled.codes});
+  ChainReader reader(
+      "x: f32[M,8]; given: f32[]; codes, scale = quantize(x, granularity=static, scale=given)");
+  EXPECT_EQ(reader["scale"], reader["given"]);
+  reader.Add("out codes");
+  const Chain chain = reader.Finish();
   const std::vector<float> in = {0, 0.5f, -0.26f, 1000, -1000, 0.125f, 1e-9f, 112};
   const float scale = 0.25f;
   const auto out = RunAll(chain, 1, {in.data(), &scale});

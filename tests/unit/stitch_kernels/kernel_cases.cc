@@ -2,7 +2,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "src/chain/composites_four_bits.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/support/chains.h"
@@ -11,6 +10,7 @@
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/window_graphs.h"
@@ -215,15 +215,7 @@ void AddPacked(Cases* cases) {
 }
 
 // Sums over the middle axis, which the fusion explorer turns into sums over rows.
-Chain TurnedSums() {
-  ChainBuilder builder;
-  const ValueId x =
-      *builder.Input({DType::kF32, {Dim::M(), Dim::Constant(300), Dim::Constant(7)}}, {});
-  const ValueId turned = *builder.Transpose(x, {0, 2, 1});
-  const ValueId sums = *builder.Reduce(ReduceKind::kSum, turned, {2});
-  if (!builder.Output(sums).ok()) return Chain();
-  return *builder.Finish();
-}
+Chain TurnedSums() { return ReadChain("x: f32[M,300,7]; out sum(transpose(x, 0, 2, 1), 2)"); }
 
 // Hand-overs: what turns, shifts and joins values, and random graphs.
 void AddForcedHands(const CaseOptions& options, Cases* cases) {
@@ -242,31 +234,23 @@ void AddForcedHands(const CaseOptions& options, Cases* cases) {
 // columns or rows first are read.
 void AddNarrowColumnsAndShuffles(Cases* cases) {
   constexpr int kAll = static_cast<int>(std::size(kKinds));
-  for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(24)}});
-    const bool given = b.Output(*b.Reduce(ReduceKind::kMax, x, {0})).ok() &&
-                       b.Output(*b.Reduce(ReduceKind::kMin, x, {0}, true)).ok();
-    if (given) cases->Add(absl::StrCat("columns of ", NameOf(dtype)), *b.Finish(), 29, kAll);
+  for (const char* dtype : {"bf16", "f16"}) {
+    const Chain body =
+        ReadChain("x: $0[M,24]; out reduce_max(x, 0), reduce_min(x, 0, keep)", dtype);
+    cases->Add(absl::StrCat("columns of ", dtype), body, 29, kAll);
   }
-  const std::vector<Dim> all = {Dim::Constant(16), Dim::Constant(64)};
-  for (int form = 0; form < 4; ++form) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kBF16, {all[0], Dim::Constant(24)}});
-    const ValueId y = *b.Input({DType::kBF16, {all[0], Dim::Constant(40)}});
-    const ValueId both = *b.Concat({x, y}, 1);
-    ValueId read = both;
-    if (form == 0) read = *b.Slice(both, {0, 1}, all, {1, 2});
-    if (form == 1) read = *b.Slice(both, {0, 3}, all);
-    if (form == 2) read = *b.Transpose(both, {1, 0});
-    if (form == 3) {
-      const ValueId groups = *b.Reshape(both, {all[0], Dim::Constant(2), Dim::Constant(32)});
-      read = *b.Reshape(*b.Transpose(groups, {0, 2, 1}), all);
-    }
-    const ValueId z = *b.Input(b.TypeOf(read));
-    if (!b.Output(*b.Binary(BinaryKind::kAdd, read, z)).ok()) continue;
-    const Chain body = *b.Finish();
+  const std::pair<const char*, const char*> shuffles[] = {
+      {"both[:, 1:64:2]", "16,32"},
+      {"both[:, 3:64]", "16,61"},
+      {"transpose(both, 1, 0)", "64,16"},
+      {"reshape(transpose(reshape(both, [16,2,32]), 0, 2, 1), [16,64])", "16,64"}};
+  int form = 0;
+  for (const auto& [shuffled, dims] : shuffles) {
+    const Chain body =
+        ReadChain("x: bf16[16,24]; y: bf16[16,40]; both = concat(x, y, 1); z: bf16[$1]; out $0 + z",
+                  shuffled, dims);
     for (const int width : {1, 2, 8}) cases->AddWide(absl::StrCat("shuffle ", form), body, width);
+    ++form;
   }
 }
 
@@ -274,51 +258,37 @@ void AddNarrowColumnsAndShuffles(Cases* cases) {
 // of all sizes of elements, some together with an input that is contiguous along the rows.
 void AddStagedInputs(Cases* cases) {
   struct Turned {
-    const char* name;
-    DType dtype;
-    std::vector<int64_t> dims;
-    std::vector<int32_t> axes;
+    const char *name, *dtype, *dims, *axes;
+    const char* turned;  // dims of the fused copy; null: none is made
   };
   const Turned all[] = {
-      {"turned bf16", DType::kBF16, {64, 128}, {1, 0}},
-      {"turned f32", DType::kF32, {48, 72}, {1, 0}},
-      {"turned s32", DType::kS32, {32, 40}, {1, 0}},
-      {"turned e4m3", DType::kE4M3, {64, 96}, {1, 0}},
-      {"channels last", DType::kBF16, {2, 32, 14, 14}, {0, 2, 3, 1}},
-      {"channels first", DType::kF16, {2, 14, 14, 24}, {0, 3, 1, 2}},
-      {"middle axes last", DType::kBF16, {3, 16, 5, 32}, {3, 0, 2, 1}},
+      {"turned bf16", "bf16", "64,128", "1,0", "128,64"},
+      {"turned f32", "f32", "48,72", "1,0", "72,48"},
+      {"turned s32", "s32", "32,40", "1,0", nullptr},
+      {"turned e4m3", "e4m3", "64,96", "1,0", nullptr},
+      {"channels last", "bf16", "2,32,14,14", "0,2,3,1", "2,14,14,32"},
+      {"channels first", "f16", "2,14,14,24", "0,3,1,2", "2,24,14,14"},
+      {"middle axes last", "bf16", "3,16,5,32", "3,0,2,1", "32,3,5,16"},
   };
-  for (const Turned& one : all) {
-    std::vector<Dim> dims;
-    for (const int64_t extent : one.dims) dims.push_back(Dim::Constant(extent));
-    ChainBuilder copy, fused;
-    const ValueId x = *copy.Input({one.dtype, dims});
-    if (!copy.Output(*copy.Transpose(x, one.axes)).ok()) continue;
-    cases->AddStaged(one.name, *copy.Finish(), 0);
-    if (!IsFloat(one.dtype)) continue;
-    const ValueId wide = *fused.Cast(*fused.Input({one.dtype, dims}), DType::kF32);
-    const ValueId turned = *fused.Transpose(*fused.Unary(UnaryKind::kTanh, wide), one.axes);
-    const ValueId beside = *fused.Input(fused.TypeOf(turned));
-    const ValueId sum = *fused.Binary(BinaryKind::kAdd, turned, beside);
-    if (!fused.Output(sum).ok() || !fused.Output(*fused.Cast(sum, DType::kBF16)).ok()) continue;
-    cases->AddStaged(absl::StrCat(one.name, " fused"), *fused.Finish(), 0);
+  for (const auto& [name, dtype, dims, axes, turned] : all) {
+    cases->AddStaged(name, ReadChain("x: $0[$1]; out transpose(x, $2)", dtype, dims, axes), 0);
+    if (turned == nullptr) continue;
+    const Chain fused = ReadChain(
+        "x: $0[$1]; beside: f32[$3]; sum = transpose(tanh(f32(x)), $2) + beside; "
+        "out sum, bf16(sum)",
+        dtype, dims, axes, turned);
+    cases->AddStaged(absl::StrCat(name, " fused"), fused, 0);
   }
   // softmax(t) t of t[batch, tokens, channels] = x[batch, channels, tokens]; 150 units fill no
   // round of a block's groups.
-  const std::pair<int64_t, int64_t> rows[] = {{32, 48}, {40, 48}, {96, 48}, {384, 50}};
+  const std::pair<int, int> rows[] = {{32, 48}, {40, 48}, {96, 48}, {384, 50}};
   for (const auto& [channels, tokens] : rows) {
-    ChainBuilder b;
-    const std::vector<Dim> dims = {Dim::Constant(3), Dim::Constant(channels),
-                                   Dim::Constant(tokens)};
-    const ValueId x = *b.Cast(*b.Input({DType::kBF16, dims}), DType::kF32);
-    const ValueId t = *b.Transpose(x, {0, 2, 1});
-    const std::vector<Dim> turned = b.TypeOf(t).dims;
-    const ValueId most = *b.Broadcast(*b.Reduce(ReduceKind::kMax, t, {2}, true), turned);
-    const ValueId e = *b.Unary(UnaryKind::kExp, *b.Binary(BinaryKind::kSub, t, most));
-    const ValueId sum = *b.Broadcast(*b.Reduce(ReduceKind::kSum, e, {2}, true), turned);
-    const ValueId y = *b.Binary(BinaryKind::kMul, *b.Binary(BinaryKind::kDiv, e, sum), t);
-    if (!b.Output(*b.Cast(y, DType::kBF16)).ok()) continue;
-    cases->AddStaged(absl::StrCat("rows of ", channels, " channels"), *b.Finish(), 0);
+    const Chain body = ReadChain(
+        "x: bf16[3,$0,$1]; t = transpose(f32(x), 0, 2, 1); "
+        "e = exp(t - spread(reduce_max(t, 2, keep), t)); "
+        "out bf16(e / spread(sum(e, 2, keep), t) * t)",
+        channels, tokens);
+    cases->AddStaged(absl::StrCat("rows of ", channels, " channels"), body, 0);
   }
 }
 
@@ -335,37 +305,20 @@ void AddGraphsOfEveryType(Cases* cases) {
 // Sums of 1 and tanh that a kernel computes as one function, and some whose tanh others read too:
 // 1 + tanh(x), tanh(x)^2 - 1, and (1 - t) (1 - t^2) of one t, of bf16 x[rows, columns].
 Chain TanhsBesideOne(int64_t rows, int64_t columns) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::Constant(rows), Dim::Constant(columns)}});
-  const ValueId wide = *b.Cast(x, DType::kF32), one = *b.Scalar(1);
-  const auto tanh = [&](double scale) {
-    const ValueId scaled = *b.Binary(BinaryKind::kMul, wide, *b.Scalar(scale));
-    return *b.Unary(UnaryKind::kTanh, scaled);
-  };
-  const ValueId squared = *b.Unary(UnaryKind::kSquare, tanh(2)), t = tanh(0.5);
-  const ValueId slope = *b.Binary(BinaryKind::kSub, one, *b.Binary(BinaryKind::kMul, t, t));
-  const ValueId fall = *b.Binary(BinaryKind::kSub, one, t);
-  for (const ValueId y :
-       {*b.Binary(BinaryKind::kAdd, one, tanh(1)), *b.Binary(BinaryKind::kSub, squared, one),
-        *b.Binary(BinaryKind::kMul, fall, slope)}) {
-    (void)b.Output(*b.Cast(y, DType::kBF16));
-  }
-  return *b.Finish();
+  return ReadChain(
+      "x: bf16[$0,$1]; wide = f32(x); one = 1; squared = square(tanh(wide * 2)); "
+      "t = tanh(wide * 0.5); slope = one - t * t; fall = one - t; "
+      "out bf16(one + tanh(wide * 1)), bf16(squared - one), bf16(fall * slope)",
+      rows, columns);
 }
 
 // Weights of four bits as bf16, by schedules of all kinds and widths.
 void AddFourBits(Cases* cases) {
-  const auto input = [](ChainBuilder& b, DType dtype, int64_t columns) {
-    return *b.Input({dtype, {Dim::Constant(12), Dim::Constant(columns)}}, {true, {}, ""});
-  };
-  ChainBuilder u4, e2m1;
-  const ValueId scale = input(u4, DType::kBF16, 2), zero = input(u4, DType::kF32, 2);
-  const ValueId number = *AddDequantizeU4(u4, input(u4, DType::kS8, 32), scale, zero);
-  const ValueId power = input(e2m1, DType::kBF16, 4);
-  const ValueId value = *AddDequantizeE2M1(e2m1, input(e2m1, DType::kS8, 64), power);
-  if (!u4.Output(*u4.Cast(number, DType::kBF16)).ok()) return;
-  if (!e2m1.Output(*e2m1.Cast(value, DType::kF16)).ok()) return;
-  const Chain of_u4 = *u4.Finish(), of_e2m1 = *e2m1.Finish();
+  const Chain of_u4 = ReadChain(
+      "scale: const bf16[12,2]; zero: const f32[12,2]; w: const s8[12,32]; "
+      "out bf16(dequantize_u4(w, scale, zero))");
+  const Chain of_e2m1 =
+      ReadChain("power: const bf16[12,4]; w: const s8[12,64]; out f16(dequantize_e2m1(w, power))");
   for (const int width : {1, 2, 8}) {
     cases->AddWide("u4", of_u4, width);
     cases->AddWide("e2m1", of_e2m1, width);

@@ -3,6 +3,7 @@
 
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
@@ -30,14 +31,12 @@ NodeSet Everything(const StitchGraph& graph) {
 TEST(StitchGraph, PartsOfAScatterAreThoseOfItsRows) {
   constexpr int64_t kRows = 125;
   for (const int64_t slots : {131072, 131071}) {
-    testing::Graph g;
-    const ValueId x = g.In(DType::kF32, {slots, 128});
-    const ValueId ids = g.In(DType::kS32, {-1}), rows = g.In(DType::kF32, {-1, 128});
-    const ValueId sum = *g.builder().Reduce(ReduceKind::kSum, rows, {1}, true);
-    const ValueId written = *g.builder().Scatter(x, ids, g.Mul(rows, g.Spread(sum, rows)));
-    g.Out(written);
-    const StitchGraph graph = GraphOf(g.Finish(), true, kRows);
-    const int vertex = graph.VertexOf(written), of_sum = graph.VertexOf(sum);
+    ChainReader chain(
+        "x: f32[$0,128]; ids: s32[M]; rows: f32[M,128]; sum = sum(rows, 1, keep); "
+        "written = scatter(x, ids, rows * spread(sum, rows)); out written",
+        slots);
+    const StitchGraph graph = GraphOf(chain.Finish(), true, kRows);
+    const int vertex = graph.VertexOf(chain["written"]), of_sum = graph.VertexOf(chain["sum"]);
     ASSERT_NE(vertex, of_sum);
     int reads = 0;
     for (const StitchRead& read : graph.vertex(vertex).reads) {
@@ -51,23 +50,17 @@ TEST(StitchGraph, PartsOfAScatterAreThoseOfItsRows) {
 
 // A transpose without axes does not count as a transposed filter of the window.
 TEST(StitchGraph, TakesATransposedNumberBesideAWindow) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {-1, 5, 3, 2}), number = g.In(DType::kF32, {});
-  Conv2d window;
-  g.Out(*g.builder().Window(x, *g.builder().Scalar(0), {3, 3}, window));
-  g.Out(*g.builder().Transpose(number, {}));
-  EXPECT_GT(GraphOf(g.Finish()).size(), 0);
+  const Chain chain =
+      ReadChain("x: f32[M,5,3,2]; number: f32[]; out window(x, 0, taps=[3,3]), transpose(number)");
+  EXPECT_GT(GraphOf(chain).size(), 0);
 }
 
 TEST(StitchGraph, ViewsScalarsAndTinyConesAreNoVertices) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kBF16, {4096, 1024});
-  const ValueId gamma = g.In(DType::kBF16, {1024}, true);
-  const ValueId scale = g.Mul(g.Cast(gamma, DType::kF32), g.Const(2));  // tiny: computed again
-  const ValueId wide = g.Cast(x, DType::kF32);                          // a widening cast
-  const ValueId y = g.Mul(wide, g.Spread(scale, wide));
-  g.Out(g.Cast(y, DType::kBF16));
-  const StitchGraph graph = GraphOf(g.Finish(), false);
+  // The scale is tiny: it is computed again. `wide` is a widening cast.
+  const StitchGraph graph =
+      GraphOf(ReadChain("x: bf16[4096,1024]; gamma: const bf16[1024]; scale = f32(gamma) * 2; "
+                        "wide = f32(x); out bf16(wide * spread(scale, wide))"),
+              false);
   ASSERT_EQ(graph.size(), 2);  // the product and the cast that rounds it
   EXPECT_EQ(graph.vertex(0).consumers, std::vector<int>{1});
   EXPECT_EQ(graph.vertex(0).reads.size(), 2u);
@@ -116,24 +109,19 @@ TEST(ExtractBody, HandsOverWhatLeavesInItsOwnDtype) {
 }
 
 TEST(ExtractBody, KeepsStridesAndMarksOfInputsAndStridesOfOutputs) {
-  testing::Graph g;
-  InputOptions input{.strides = {Stride{128, 0}, Stride{1, 0}}};
-  const TensorType type{DType::kF32, {Dim::Constant(8), Dim::Constant(64)}};
-  const ValueId x = *g.builder().Input(type, input);
-  OutputOptions output{.strides = {Stride{256, 0}, Stride{1, 0}}};
-  const ValueId y = g.Un(UnaryKind::kExp, x);
-  g.Out(y, output);
-  g.Out(g.Sub(y, g.Spread(g.Mean(y, 1), y)));
-  const Chain chain = g.Finish();
+  const Chain chain = ReadChain(
+      "x: f32[8,64] strides(128, 1); y = exp(x); out y strides(256, 1); "
+      "out y - spread(mean(y, 1, keep), y)");
+  const std::vector<Stride> of_input = {{128, 0}, {1, 0}}, of_output = {{256, 0}, {1, 0}};
   const StitchGraph graph = GraphOf(chain);
   const int exp = graph.VertexOf(chain.outputs()[0].value);
   const StitchBody first = *ExtractBody(graph, SetOf(graph, {exp}));
-  EXPECT_EQ(first.body.input_op(0).strides, input.strides);
-  EXPECT_EQ(first.body.outputs()[0].strides, output.strides);
+  EXPECT_EQ(first.body.input_op(0).strides, of_input);
+  EXPECT_EQ(first.body.outputs()[0].strides, of_output);
   NodeSet rest = Everything(graph);
   rest.Remove(exp);
   const StitchBody second = *ExtractBody(graph, rest);
-  EXPECT_EQ(second.body.input_op(0).strides, output.strides);  // read where it was written
+  EXPECT_EQ(second.body.input_op(0).strides, of_output);  // read where it was written
 }
 
 TEST(ExtractBody, EqualLayersGiveEqualBodies) {
@@ -176,9 +164,9 @@ TEST(PatternReduction, FusesALayerNormWhole) {
 }
 
 TEST(RemoteFusion, TheVirtualProducerPacksWhatNothingConnects) {
-  testing::Graph g;
-  for (int i = 0; i < 4; ++i) g.Out(g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1000})));
-  const StitchGraph graph = GraphOf(g.Finish());
+  ChainReader chain;
+  for (int i = 0; i < 4; ++i) chain.Add("out tanh({f32[1000]})");
+  const StitchGraph graph = GraphOf(chain.Finish());
   DeltaEvaluator evaluator(graph, H200(), {});
   PatternReduction reduction(&evaluator, kPatternsAVertex);
   const std::vector<ScoredPattern> remote = RemoteFusion(graph, &reduction);
@@ -262,11 +250,10 @@ class SlowSines : public StitchCosts {
 };
 
 TEST(ChooseKernels, CutsOutWhatIsSlowInCompanyAndJoinsTheRest) {
-  testing::Graph g;
-  ValueId x = g.In(DType::kF32, {1024, 1024});
-  for (int i = 0; i < 11; ++i) x = g.Un(i == 3 ? UnaryKind::kSin : UnaryKind::kTanh, x);
-  g.Out(x);
-  const StitchGraph graph = GraphOf(g.Finish(), false);
+  ChainReader chain("x: f32[1024,1024]");
+  for (int i = 0; i < 11; ++i) chain.Add("x = $0(x)", i == 3 ? "sin" : "tanh");
+  chain.Out(chain["x"]);
+  const StitchGraph graph = GraphOf(chain.Finish(), false);
   ASSERT_EQ(graph.size(), 11);
   DeltaEvaluator evaluator(graph, H200(), {});
   PatternSet plan(graph);
@@ -296,11 +283,9 @@ class PackedAt : public StitchCosts {
 TEST(ChooseKernels, PacksIndependentPartsThatSharedUnitsAtAboutEqualTime) {
   for (const int parts : {1, 2}) {
     for (const double us : {19.5, 20.5, 21.5}) {
-      testing::Graph g;
-      for (int i = 0; i < 2 * parts; ++i) {
-        g.Out(g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1024, 1024})));
-      }
-      const StitchGraph graph = GraphOf(g.Finish(), false);
+      ChainReader chain;
+      for (int i = 0; i < 2 * parts; ++i) chain.Add("out tanh({f32[1024,1024]})");
+      const StitchGraph graph = GraphOf(chain.Finish(), false);
       ASSERT_EQ(graph.size(), 2 * parts);
       PatternSet plan(graph);
       for (int i = 0; i < 2 && parts == 2; ++i) {
