@@ -38,7 +38,8 @@ struct Mutation {
   bool must_die = true;  // false: the hardware may hide it; reported only
 };
 
-// Those of mutations.txt, in its order. The ones that replace nothing, a kernel each, must survive.
+// The mutations of mutations.txt, in its order. One of each kernel replaces nothing and must
+// survive.
 std::vector<Mutation> AllMutations();
 
 // An error unless the header has the text in one place: the table must follow the device library.

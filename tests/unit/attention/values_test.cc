@@ -23,7 +23,7 @@ std::shared_ptr<const Chain> NormalOf(const Chain& chain) {
   return form->chain;
 }
 
-// Operands, and what is made of scores s.
+// Operands, and an expression of scores s.
 constexpr char kOperands[] = "q, k, v: bf16[3,2,40,16]; ";
 constexpr char kScores[] = "s = (q @ k.T) * 0.25; ";
 constexpr char kResult[] = "p = bf16(softmax(s)); out bf16(p @ v)";
