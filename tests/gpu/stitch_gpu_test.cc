@@ -628,7 +628,7 @@ TEST_F(Stitch, Windows) {
   ExpectBoth(cases);
 }
 
-// Of more logits than the reference computes, so that they are compared with the unfused plan.
+// The reference would compute too many logits, so the unfused plan is what they are compared with.
 TEST_F(Stitch, TokensOfVocabularies) {
   std::vector<GraphCase> cases;
   for (const int64_t columns : {50257, 151936}) {
