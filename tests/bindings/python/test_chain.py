@@ -297,7 +297,7 @@ def test_next_token_is_the_texts():
 
 
 def test_next_token_refuses_what_needs_a_count():
-    with pytest.raises(sinter.Error, match=r"\(next_token\): count is 0, must be in \[1, 32\] if top_p is given"):
+    with pytest.raises(sinter.Error, match=r"\(next_token\): count is 0, must be in \[1, 64\] if top_p is given"):
         next_token(top_p=None)
     with pytest.raises(sinter.Error, match="count is 33"):
         next_token(count=33)
