@@ -299,8 +299,8 @@ def test_next_token_is_the_texts():
 def test_next_token_refuses_what_needs_a_count():
     with pytest.raises(sinter.Error, match=r"\(next_token\): count is 0, must be in \[1, 64\] if top_p is given"):
         next_token(top_p=None)
-    with pytest.raises(sinter.Error, match="count is 33"):
-        next_token(count=33)
+    with pytest.raises(sinter.Error, match="count is 65"):
+        next_token(count=65)
 
 
 def test_numbers_do_not_round():
