@@ -57,9 +57,10 @@ def draw_tokens(logits: torch.Tensor, requests: Optional[Requests], most: int = 
     Returns:
         s32 [rows]; 0 for a row with NaN.
     """
-    reason = reason_against_draw(logits, most)
-    if reason:
+    if reason_against_draw(logits, most):
         return None
+    if requests is not None and torch.cuda.is_current_stream_capturing():
+        return None  # each replay of a graph would draw the same numbers
     rows, vocabulary = logits.shape
     count = next((count for count in COUNTS if most <= count), 0) if most else 0
     held = len(requests.temperature) if requests is not None and requests.rows is not None else 0
