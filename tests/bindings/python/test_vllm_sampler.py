@@ -151,6 +151,17 @@ def test_several_rows_of_a_request_are_vllms(vllm, drawn):
     assert not drawn
 
 
+def test_a_sampler_of_another_structure_is_vllms(vllm, drawn, caplog):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    made = sampler(vllm.samplers[0])
+    del made.sampling_states.min_p
+    with caplog.at_level(logging.WARNING, "sinter"):
+        assert sample(made) == 7 and sample(sampler(vllm.samplers[0])) == 7 and not drawn
+    assert caplog.text.count("vLLM's sampler keeps its own path: AttributeError") == 1
+
+
 def test_a_model_on_several_gpus_is_vllms(vllm, drawn):
     """A plan may be ready on one rank before it is on another, and ranks must draw the same tokens."""
     import sinter_vllm
@@ -215,6 +226,19 @@ def test_the_older_sampler_draws_by_a_plan(vllm, drawn):
     assert forward(vllm, top_p=None) == 3 and drawn[1][1].top_p.tolist() == [1, 1, 1]
     assert forward(vllm, top_k=None, top_p=None) == 3 and drawn[2][1].k is None and drawn[2][2] == 0
     assert forward(vllm, all_greedy=True, temperature=None) == 3 and drawn[3][1] is None
+
+
+def test_an_older_batch_of_another_structure_is_vllms(vllm, drawn, caplog):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    _, kind, batch = vllm.samplers
+    made = batch()
+    made.metadata, made.num_reqs = metadata(), 3
+    with caplog.at_level(logging.WARNING, "sinter"):
+        output = kind().forward(LOGITS[:3], made._make_sampling_metadata())
+    assert int(output.sampled_token_ids[0, 0]) == 7 and not drawn
+    assert "vLLM's sampler keeps its own path: AttributeError" in caplog.text
 
 
 class MinPLogitsProcessor:

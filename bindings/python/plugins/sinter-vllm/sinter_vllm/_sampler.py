@@ -32,7 +32,18 @@ class _Plans:
     def __init__(self, servers: Any, log: str) -> None:
         self._servers, self._log = servers, log
         self._ranks = 0
-        self._told = False
+        self._told = self._off = False
+
+    def guarded(self, draw: Callable[[], Any]) -> Any:
+        """What `draw` returns; None if it fails, as with a sampler of another structure than the known ones, and from then on."""
+        if self._off:
+            return None
+        try:
+            return draw()
+        except Exception as error:  # whatever it is, vLLM draws
+            self._off = True
+            self._servers.stay_away("vLLM's sampler", f"{type(error).__name__}: {error}")
+            return None
 
     def draw(self, logits: Any, requests: Any = None, most: int = 0) -> Any:
         """See ``servers.draw_tokens``."""
@@ -70,10 +81,9 @@ def _replace(servers: Any, plans: _Plans) -> None:
         return
 
     def sample(self: Any, logits: Any, expanded_idx_mapping: Any, idx_mapping_np: Any, *arguments: Any, **named: Any) -> Any:
-        if not reason_against(self, logits, idx_mapping_np):
-            tokens = _draw(self, logits, expanded_idx_mapping, idx_mapping_np, servers.Requests, plans)
-            if tokens is not None:
-                return tokens.long(), logits
+        tokens = plans.guarded(lambda: _draw(self, logits, expanded_idx_mapping, idx_mapping_np, servers.Requests, plans))
+        if tokens is not None:
+            return tokens.long(), logits
         return own(self, logits, expanded_idx_mapping, idx_mapping_np, *arguments, **named)
 
     sample.is_sinters = True  # type: ignore[attr-defined]
@@ -103,6 +113,8 @@ def reason_against(sampler: Any, logits: Any, requests: Any) -> str:
 
 
 def _draw(sampler: Any, logits: Any, rows: Any, requests: Any, asked: Any, plans: _Plans) -> Any:
+    if reason_against(sampler, logits, requests):
+        return None
     states = sampler.sampling_states
     drawn = requests[states.temperature.np[requests] > 0]  # others are greedy, and vLLM gives them no bounds
     if not len(drawn):
@@ -130,19 +142,24 @@ def _replace_older(servers: Any, plans: _Plans) -> None:
     def make_sampling_metadata(self: Any) -> Any:
         made = make(self)
         if made.top_k is not None:
-            drawn = self.temperature_cpu[: self.num_reqs] > 0
-            made.sinter_most = int(self.top_k_cpu[: self.num_reqs][drawn].max(initial=1))
+            made.sinter_most = plans.guarded(lambda: _largest_k(self))
         return made
 
     def forward(self: Any, logits: Any, sampling_metadata: Any, predict_bonus_token: bool = False, *arguments: Any, **named: Any) -> Any:
-        if not (predict_bonus_token or arguments or named or reason_against_older(self, sampling_metadata)):
-            tokens = _draw_older(logits, sampling_metadata, servers.Requests, plans)
+        if not (predict_bonus_token or arguments or named):
+            tokens = plans.guarded(lambda: _draw_older(self, logits, sampling_metadata, servers.Requests, plans))
             if tokens is not None:
                 return SamplerOutput(sampled_token_ids=tokens.unsqueeze(-1), logprobs_tensors=None)
         return own(self, logits, sampling_metadata, predict_bonus_token, *arguments, **named)
 
     make_sampling_metadata.is_sinters = forward.is_sinters = True  # type: ignore[attr-defined]
     Sampler.forward, InputBatch._make_sampling_metadata = forward, make_sampling_metadata
+
+
+def _largest_k(batch: Any) -> int:
+    """The largest top_k of the requests that are not greedy."""
+    drawn = batch.temperature_cpu[: batch.num_reqs] > 0
+    return int(batch.top_k_cpu[: batch.num_reqs][drawn].max(initial=1))
 
 
 def reason_against_older(sampler: Any, given: Any) -> str:
@@ -165,7 +182,7 @@ def reason_against_older(sampler: Any, given: Any) -> str:
             return f"{type(processor).__name__} changes logits"
     if not given.all_greedy and given.top_p is not None and given.top_k is None:
         return "a request has top_p without top_k"
-    if given.top_k is not None and not hasattr(given, "sinter_most"):
+    if given.top_k is not None and getattr(given, "sinter_most", None) is None:
         return "the largest top_k is not known"
     return ""
 
@@ -179,7 +196,9 @@ def _acts(processor: Any) -> bool:
     return state is None or bool(getattr(processor, state))
 
 
-def _draw_older(logits: Any, given: Any, asked: Any, plans: _Plans) -> Any:
+def _draw_older(sampler: Any, logits: Any, given: Any, asked: Any, plans: _Plans) -> Any:
+    if reason_against_older(sampler, given):
+        return None
     if given.all_greedy:
         return plans.draw(logits)
     if given.top_k is None:
