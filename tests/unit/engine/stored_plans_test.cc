@@ -105,7 +105,7 @@ TEST(OtherFormatTest, AnOldCacheIsAMissAndNoError) {
   EXPECT_EQ(engine->Stats().kernels_compiled, 1u);
   EXPECT_GT(engine->Stats().store.misses[static_cast<int>(MissReason::kAbsent)], 0u);
   EXPECT_EQ(world.disk->records.size(), 2 * old_records)
-      << "the old ones stay for whoever reads them";
+      << "old records stay: older versions read them";
 }
 
 // A payload of the layout before, under the key of today.

@@ -10,7 +10,7 @@ from ..._chain import Chain
 from ..._error import Error, invalid
 from ..._plan import Plan
 from .buckets import BUCKETS, bucket
-from .ops import _ACTIVATIONS, _DTYPES, _check_act, launch, need_tensor, reason_against_pair, register
+from .ops import _ACTIVATIONS, _DTYPES, _check_act, dense, launch, need_tensor, reason_against_pair, register
 from .run_chain import Place, patience
 from .store import store
 from .warn import warn_once
@@ -110,8 +110,7 @@ def _of_bucket(device: int, line: str, rows: int, within: "Sequence[int] | None"
 def _launch(
     plan: Plan, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], y: torch.Tensor, pdl: bool
 ) -> torch.Tensor:
-    dense = [value.contiguous() for value in small]
-    given = (*(value.clone() if value.data_ptr() % 16 else value for value in dense), *matrices, y)
+    given = (*(dense(value) for value in small), *matrices, y)
     launch(plan, tuple(value.data_ptr() for value in given), y.shape[0], y.device.index, pdl)
     return y
 

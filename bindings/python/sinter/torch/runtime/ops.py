@@ -132,6 +132,12 @@ def _launch_mlp(
     return y
 
 
+def dense(value: torch.Tensor) -> torch.Tensor:
+    """`value` as ``launch`` reads it: without gaps, at an address that is aligned to 16 bytes. Copied only if it is not so."""
+    value = value.contiguous()
+    return value.clone() if value.data_ptr() % 16 else value
+
+
 def launch(
     plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: bool = False, split: "Split | None" = None
 ) -> None:

@@ -14,7 +14,7 @@ from ..._functions import argmax, gather
 from ..._operators import maximum, next_token
 from ..._shape import M
 from ..runtime.buckets import BUCKETS, bucket
-from ..runtime.ops import launch, register_chain
+from ..runtime.ops import dense, launch, register_chain
 from ..runtime.run_chain import Place
 from ..runtime.store import chains, store
 from ..runtime.warn import warn_once
@@ -71,11 +71,11 @@ def draw_tokens(logits: torch.Tensor, requests: Optional[Requests], most: int = 
         if plan is None:
             return None
         tokens = torch.empty(rows, dtype=torch.int32, device=logits.device)
-        given = [_dense(logits)]
+        given = [dense(logits)]
         if requests is not None:
             bounds = (requests.k, requests.top_p) if count else ()
             rows_of = () if requests.rows is None else (requests.rows,)
-            given += [_dense(value) for value in (requests.temperature, *bounds, *rows_of) if value is not None]
+            given += [dense(value) for value in (requests.temperature, *bounds, *rows_of) if value is not None]
             given += _draws(device).next(rows * vocabulary)
         launch(plan, tuple(value.data_ptr() for value in (*given, tokens)), rows, device)
         return tokens
@@ -128,11 +128,6 @@ def chain_of_draw(vocabulary: int, dtype: str, count: Optional[int], requests: i
 def _place(device: int, key: str, rows: int) -> Place:
     at = device, key, bucket(rows)
     return _places.get(at) or _places.setdefault(at, Place(device, chains[key], BUCKETS[at[2]], None))
-
-
-def _dense(value: torch.Tensor) -> torch.Tensor:
-    value = value.contiguous()
-    return value.clone() if value.data_ptr() % 16 else value
 
 
 class _Draws:
