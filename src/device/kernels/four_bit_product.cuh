@@ -247,6 +247,7 @@ struct FourBitProduct {
           Packed<Element>::mma(sums[i], v[2], w[2], v[3], w[3], r.z, r.w);
         }
       }
+      fence_proxy_async_shared();  // TMA overwrites what may still be loaded
       __syncwarp();
       if (lane == 0) mbarrier_arrive(b.empty + 8 * stage);
       advance(stage, phase);
