@@ -16,20 +16,24 @@ class FourBitChain : public WholeChain {
  public:
   explicit FourBitChain(const FieldValues& v) : WholeChain(DTypeOf(v)), v_(v), dtype_(DTypeOf(v)) {}
 
-  // [rows, columns] of the chain's dtype, from bytes, scales and zeros.
-  ValueId Weights(const std::string& name, int64_t rows, int64_t columns) {
+  // [rows, columns] of the chain's dtype, from bytes, scales and zeros; of each expert if there are
+  // some.
+  ValueId Weights(const std::string& name, int64_t rows, int64_t columns, int64_t experts = 0) {
     const int64_t group = v_.Extent("group");
     if (columns % 2 != 0 || columns % group != 0) {
       Fail(InvalidFields(absl::StrCat("columns of ", name), columns,
                          absl::StrCat("an even multiple of group, which is ", group)));
       return kNoValue;
     }
-    const ValueId bytes = Constant(name, {rows, columns / 2}, true, DType::kS8);
-    const ValueId scale = Constant(absl::StrCat("scale_", name), {rows, columns / group});
+    std::vector<int64_t> of_bytes = {rows, columns / 2}, of_groups = {rows, columns / group};
+    for (std::vector<int64_t>* dims : {&of_bytes, &of_groups}) {
+      if (experts > 0) dims->insert(dims->begin(), experts);
+    }
+    const ValueId bytes = Constant(name, of_bytes, true, DType::kS8);
+    const ValueId scale = Constant(absl::StrCat("scale_", name), of_groups);
     if (v_.Name("codes") == "e2m1") return Rounded(AddDequantizeE2M1(b(), bytes, scale));
-    const ValueId zero = v_.Flag("zeros")
-                             ? Constant(absl::StrCat("zero_", name), {rows, columns / group})
-                             : Take(b().Scalar(8));
+    const ValueId zero =
+        v_.Flag("zeros") ? Constant(absl::StrCat("zero_", name), of_groups) : Take(b().Scalar(8));
     return Rounded(AddDequantizeU4(b(), bytes, scale, zero));
   }
 
@@ -73,6 +77,14 @@ absl::StatusOr<Chain> MakeFourBitGatedFfn(const FieldValues& v) {
   return c.Finish();
 }
 
+absl::StatusOr<Chain> MakeFourBitGroupedFfn(const FieldValues& v) {
+  SINTER_RETURN_IF_ERROR(CheckZeros(v));
+  FourBitChain c(v);
+  return FinishGroupedFfn(c, v, Layout::kOI, [&](const char* name, int64_t columns, int64_t k) {
+    return c.Weights(name, columns, k, v.Extent("experts"));
+  });
+}
+
 const FieldSpec kCodes{"codes", FieldType::kName, "u4", "of four bits", "u4 e2m1"};
 const FieldSpec kGroup{"group", FieldType::kExtent, nullptr,
                        "neighbours of a row that share a scale"};
@@ -95,6 +107,14 @@ std::vector<KindSpec> FourBitKinds() {
        "c w_down with c = act(a w_gate) * (a w_up), of weights of four bits, two in a byte",
        "a[m,k] w_gate*[n,k/2] of s8, scale_w_gate*[n,k/group], with zeros=1 "
        "zero_w_gate*[n,k/group], the same of w_up* and w_down*[l,n/2]"},
+      {"four_bit_grouped_gated_ffn",
+       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kWeight, kGroup, kCodes, kZeros, kDType,
+        kBias1, kBias2, kAlpha, kBeta, kLimit},
+       MakeFourBitGroupedFfn,
+       "grouped_gated_ffn with weights of four bits, two in a byte",
+       "x[m,k] ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k/2] of s8, "
+       "scale_w1*[experts,2 n,k/group], with zeros=1 zero_w1* of the same, with bias1=1 "
+       "bias1*[experts,2 n], the same of w2*[experts,l,n/2]"},
   };
 }
 

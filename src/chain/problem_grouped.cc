@@ -12,12 +12,6 @@ const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
                         "of weights: oi is [experts, out, in], io is [experts, in, out]", "oi io"};
 const FieldSpec kTensors{"dtype", FieldType::kName, "bf16",
                          "of every input but ids and weights, and of the output", "f32 f16 bf16"};
-const FieldSpec kWeight{"weight", FieldType::kName, "output", "what weights multiply",
-                        "output input"};
-const FieldSpec kAlpha{"alpha", FieldType::kNumber, "1", "of act=silu: gate * sigmoid(alpha gate)"};
-const FieldSpec kBeta{"beta", FieldType::kNumber, "0", "added to up"};
-const FieldSpec kLimit{"limit", FieldType::kNumber, "0",
-                       "largest gate, and largest and least up; 0: none"};
 
 bool IsOI(const FieldValues& v) { return v.Name("layout") == NameOf(Layout::kOI); }
 
@@ -43,23 +37,34 @@ absl::StatusOr<Chain> MakeGroupedMatmulEnds(const FieldValues& v) {
 }
 
 absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  return FinishGroupedFfn(c, v, IsOI(v) ? Layout::kOI : Layout::kIO,
+                          [&](const char* name, int64_t columns, int64_t k) {
+                            return Matrices(c, name, v, columns, k);
+                          });
+}
+
+}  // namespace
+
+absl::StatusOr<Chain> FinishGroupedFfn(
+    WholeChain& c, const FieldValues& v, Layout layout,
+    absl::FunctionRef<ValueId(const char* name, int64_t columns, int64_t k)> weights) {
   const int64_t n = v.Extent("n");
   if (n > kMaxExtent / 2) {
     return InvalidField("n", n, absl::StrCat("at most ", kMaxExtent / 2), ": w1 has 2 n columns");
   }
-  WholeChain c(DTypeOf(v));
   GroupedFfnOperands in;
   const std::vector<Dim> slots{Dim::M(), Dim::Constant(v.Extent("top"))};
   in.a = c.Rows("x", v.Extent("k"));
   in.ids = c.Input("ids", {DType::kS32, slots});
   in.weights = c.Input("weights", {DType::kF32, slots});
-  in.w1 = Matrices(c, "w1", v, 2 * n, v.Extent("k"));
+  in.w1 = weights("w1", 2 * n, v.Extent("k"));
   in.bias1 = c.Constant("bias1", {v.Extent("experts"), 2 * n}, v.Flag("bias1"));
-  in.w2 = Matrices(c, "w2", v, v.Extent("l"), n);
+  in.w2 = weights("w2", v.Extent("l"), n);
   in.bias2 = c.Constant("bias2", {v.Extent("experts"), v.Extent("l")}, v.Flag("bias2"));
   GroupedFfnOptions options;
   options.act = ActOf(v);
-  options.layout = IsOI(v) ? Layout::kOI : Layout::kIO;
+  options.layout = layout;
   options.order = ParseGateOrder(v.Name("order")).value_or(GateOrder::kGateUp);
   options.weight_on_input = v.Name("weight") == "input";
   options.alpha = v.Number("alpha");
@@ -68,8 +73,6 @@ absl::StatusOr<Chain> MakeGroupedGatedFfn(const FieldValues& v) {
   c.Output(c.Take(AddGroupedGatedFfn(c.b(), in, options)));
   return c.Finish();
 }
-
-}  // namespace
 
 std::vector<KindSpec> GroupedKinds() {
   return {

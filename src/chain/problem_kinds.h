@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -69,6 +70,21 @@ struct KindSpec {
 
 // All, sorted by name.
 std::vector<KindSpec> KindSpecs();
+
+// Of mixtures of experts, whose weights lie as kinds say.
+inline constexpr FieldSpec kWeight{"weight", FieldType::kName, "output", "what weights multiply",
+                                   "output input"};
+inline constexpr FieldSpec kAlpha{"alpha", FieldType::kNumber, "1",
+                                  "of act=silu: gate * sigmoid(alpha gate)"};
+inline constexpr FieldSpec kBeta{"beta", FieldType::kNumber, "0", "added to up"};
+inline constexpr FieldSpec kLimit{"limit", FieldType::kNumber, "0",
+                                  "largest gate, and largest and least up; 0: none"};
+class WholeChain;
+// A gated FFN of experts whose matrices weights(name, columns, k) adds, [experts, columns, k] or by
+// `layout`: inputs are added in the documented order.
+absl::StatusOr<Chain> FinishGroupedFfn(
+    WholeChain& c, const FieldValues& v, Layout layout,
+    absl::FunctionRef<ValueId(const char* name, int64_t columns, int64_t k)> weights);
 
 inline constexpr FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
 inline constexpr FieldSpec kRows{"rows", FieldType::kRows, nullptr, "rows of x"};

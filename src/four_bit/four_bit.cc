@@ -14,31 +14,12 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 1, kScheduleVersion = 1;
-constexpr int64_t kLaneK = 32;    // neighbours of K that a lane has
+constexpr uint8_t kProductVersion = 2, kScheduleVersion = 1;
 constexpr int64_t kSliceK = 128;  // of a warp's step
 constexpr int64_t kAlignment = 1024;
 constexpr int64_t kMostStride = int64_t{1} << 40;
-constexpr int64_t kMapAlignment = 16;
-
-// Whether `x` is a number of `element`.
-bool IsExact(double x, DType element) {
-  if (x == 0) return true;
-  int exponent;
-  const double digits = std::frexp(x, &exponent);
-  const int bits = element == DType::kBF16 ? 8 : 11;
-  return std::abs(exponent) <= 14 &&
-         std::ldexp(digits, bits) == std::nearbyint(std::ldexp(digits, bits));
-}
-
-bool IsPowerOfTwo(double x) {
-  int exponent;
-  return x > 0 && std::frexp(x, &exponent) == 0.5 && std::abs(exponent) <= 14;
-}
 
 absl::Status Lost(absl::string_view what) { return DataLoss("product of four bits: ", what); }
-
-const char* NameOf(FourBitZero zero) { return zero == FourBitZero::kNumber ? "one" : "groups"; }
 
 // Rows and weights have 16 bits, no scales, and lie in memory row by row.
 absl::Status CheckOperands(const MatrixProduct& p) {
@@ -57,22 +38,12 @@ absl::Status CheckOperands(const MatrixProduct& p) {
 }  // namespace
 
 int64_t FourBitProduct::WeightBytes() const {
-  const int64_t groups = product.k / weights.group;
-  const int64_t zeros = weights.zero == FourBitZero::kGroups ? SizeOf(weights.zero_type) : 0;
-  return product.Width() * product.n * (product.k / 2 + groups * (SizeOf(weights.scale) + zeros));
+  return product.Width() * product.n * weights.ColumnBytes(product.k);
 }
 
 std::string FourBitProduct::ToString() const {
   const ProductSequence sequence{0, 1, {product}};
-  const FourBitWeights& w = weights;
-  std::string text = absl::StrCat(sequence.ToString(), " codes=", w.e2m1 ? "e2m1" : "u4",
-                                  " group=", w.group, " scale=", sinter::NameOf(w.scale));
-  if (!w.e2m1) {
-    absl::StrAppend(&text, " zero=",
-                    w.zero == FourBitZero::kConstant
-                        ? absl::StrCat(w.zero_value)
-                        : absl::StrCat(NameOf(w.zero), ":", sinter::NameOf(w.zero_type)));
-  }
+  std::string text = absl::StrCat(sequence.ToString(), weights.ToString());
   if (fixed_rows > 0) absl::StrAppend(&text, " rows=", fixed_rows);
   return text;
 }
@@ -95,54 +66,21 @@ absl::StatusOr<FourBitProduct> FourBitProduct::Read(ByteReader& r) {
   return p;
 }
 
-int FormOf(const FourBitProduct& p) {
-  enum { kFused, kU4, kE2M1, kWideU4, kWideE2M1 };
-  const FourBitWeights& w = p.weights;
-  const DType element = p.product.weights.element;
-  if (w.e2m1) return w.scale == element ? kE2M1 : kWideE2M1;
-  if (w.scale != element) return kWideU4;
-  if (w.zero != FourBitZero::kConstant) return w.zero_type == element ? kU4 : kWideU4;
-  if (!IsExact(w.zero_value, element)) return kWideU4;
-  // The fma's addend is zero * scale of bf16; of f16 1024 + zero.
-  const double zero = w.zero_value;
-  const bool fused = element == DType::kBF16
-                         ? zero == 0 || IsPowerOfTwo(zero)
-                         : zero >= 0 && zero <= 15 && zero == std::nearbyint(zero);
-  return fused ? kFused : kU4;
-}
-
 absl::Status CheckFourBitProduct(const FourBitProduct& p) {
   const MatrixProduct& product = p.product;
-  const FourBitWeights& w = p.weights;
   SINTER_RETURN_IF_ERROR(CheckOperands(product));
   if (product.epilogue.norm.has_value() || product.epilogue.quantize.has_value() ||
       product.AuxResults() > 0) {
     return Invalid("an epilogue with a norm, a quantiser or auxiliary results has no kernel");
   }
   if (product.result != DType::kF32 && product.result != product.rows.element) {
-    return InvalidField("dtype of the result", sinter::NameOf(product.result),
-                        "f32 or the weights'");
+    return InvalidField("dtype of the result", NameOf(product.result), "f32 or the weights'");
   }
-  if (w.group < kLaneK || w.group % kLaneK != 0) {
-    return InvalidField("group", w.group, absl::StrCat("a multiple of ", kLaneK));
-  }
-  if (product.k < w.group || product.k % w.group != 0) {
-    return InvalidField("k", product.k, absl::StrCat("a multiple of group, which is ", w.group));
-  }
-  if (!IsFloat(w.scale) || !IsFloat(w.zero_type)) {
-    return InvalidField("dtype of scale and zero", sinter::NameOf(w.scale), "f32, f16 or bf16");
-  }
+  SINTER_RETURN_IF_ERROR(CheckFourBitWeights(p.weights, product.k));
   for (const auto& [name, stride] :
-       {std::make_pair("scale", w.scale_stride), std::make_pair("zero", w.zero_stride),
-        std::make_pair("residual", p.residual_stride), std::make_pair("result", p.out_stride)}) {
+       {std::make_pair("residual", p.residual_stride), std::make_pair("result", p.out_stride)}) {
     if (stride >= 0 && stride <= kMostStride) continue;
     return InvalidField(absl::StrCat("stride of ", name), stride, "at least 0 and at most 2^40");
-  }
-  if (w.byte_stride % kMapAlignment != 0 || w.byte_stride < product.k / 2 ||
-      w.byte_stride > kMostStride) {
-    return InvalidField(
-        "bytes between columns of w", w.byte_stride,
-        absl::StrCat("a multiple of ", kMapAlignment, " from ", product.k / 2, " on"));
   }
   constexpr int64_t kVector = 8;  // elements in 16 bytes
   if (p.row_stride % kVector != 0 || p.row_stride < product.k || p.row_stride > kMostStride) {
@@ -249,11 +187,9 @@ constexpr double kClusterUs = 2.2;  // barriers of a cluster, and sums of its ra
 // Instructions of a warp for 16 columns and 128 of K: its loads, eight words of codes for each of
 // two rows of a lane, and products with each 8 rows. By form, of eight codes.
 double StepInstructions(const FourBitProduct& p, int block_m) {
-  constexpr double kCodes[] = {9, 13, 15, 40, 40}, kFloat16Codes = 4;
   constexpr double kLoads = 40, kRowTile = 12;
-  const int form = FormOf(p);
-  const bool f16 = p.product.weights.element == DType::kF16 && form < 3;
-  return kLoads + 8 * (kCodes[form] + (f16 ? kFloat16Codes : 0)) + kRowTile * block_m / 8;
+  return kLoads + 8 * UnpackInstructions(p.weights, p.product.weights.element) +
+         kRowTile * block_m / 8;
 }
 
 }  // namespace

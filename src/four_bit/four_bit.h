@@ -16,29 +16,10 @@
 #include "src/base/launch_recipe.h"
 #include "src/model/search.h"
 #include "src/product/epilogue.h"
+#include "src/product/four_bit_weights.h"
 #include "src/product/sequence.h"
 
 namespace sinter {
-
-// The number that is subtracted from a code of u4. Numbers are part of a kernel's key.
-enum class FourBitZero : uint8_t {
-  kConstant = 0,  // a number that the chain says; 0 for codes of e2m1, which have none
-  kNumber = 1,    // one number in memory
-  kGroups = 2,    // a number of each group
-};
-
-// How the weights lie: bytes [n, k / 2], each with two neighbours of K, and scales [n, k / group].
-struct FourBitWeights {
-  bool e2m1 = false;  // else u4
-  int64_t group = 0;  // neighbours of K that share a scale
-  DType scale = DType::kBF16, zero_type = DType::kBF16;
-  FourBitZero zero = FourBitZero::kConstant;
-  double zero_value = 0;                                       // of kConstant
-  int64_t byte_stride = 0, scale_stride = 0, zero_stride = 0;  // elements between columns
-  bool constant = false;  // the caller promises that they do not change between launches
-  SINTER_FIELDS(FourBitWeights, e2m1, group, scale, zero_type, zero, zero_value, byte_stride,
-                scale_stride, zero_stride, constant);
-};
 
 // product.weights.element is what codes are unpacked to, rounded once; the epilogue is a program.
 // Gate and up of a pair have one format and equal strides.
@@ -78,9 +59,6 @@ struct FourBitSchedule {
 };
 
 constexpr int64_t kMostFourBitRows = 32;
-
-// How codes become elements: FourBitForm of src/device/tile/four_bits.cuh.
-int FormOf(const FourBitProduct& p);
 
 // OK, or why no kernel of the family computes it, naming field, value and bound.
 absl::Status CheckFourBitProduct(const FourBitProduct& p);

@@ -13,12 +13,7 @@ namespace {
 
 constexpr int64_t kPlaceAlignment = 16;  // bytes
 
-const char* DeviceType(DType dtype) {
-  return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
-}
 const char* Flag(bool x) { return x ? "true" : "false"; }
-
-bool HasZeros(const FourBitProduct& p) { return p.weights.zero != FourBitZero::kConstant; }
 
 // Where the element of a leaf for a result at `row` and `column` lies.
 std::string PlaceOfLeaf(const FourBitProduct& p, LeafKind kind) {
@@ -43,7 +38,7 @@ std::string EndText(const FourBitProduct& p) {
     if (program.leaves[i] == LeafKind::kUp) names[i] = "up";
   }
   for (const int input : p.product.epilogue.program.OperandInputs()) {
-    const char* const type = DeviceType(program.TypeOf(input));
+    const char* const type = DeviceTypeOf(program.TypeOf(input));
     absl::StrAppend(&pointers, "  const ", type, "::Stored* leaf", input, ";\n");
     names[static_cast<size_t>(input)] =
         absl::StrCat(type, "::unpack(leaf", input, "[",
@@ -56,22 +51,16 @@ std::string EndText(const FourBitProduct& p) {
 }
 
 std::string ConfigText(const FourBitProduct& p, const FourBitSchedule& s) {
-  const FourBitWeights& w = p.weights;
   return absl::StrCat(
-      absl::Substitute("struct Config {\n  using Element = $0;\n  using Scale = $1;\n"
-                       "  using Zero = $2;\n  using Result = $3;\n",
-                       DeviceType(p.product.rows.element), DeviceType(w.scale),
-                       DeviceType(w.zero_type), DeviceType(p.product.result)),
-      "  static constexpr int kForm = ", FormOf(p), ", kN = ", p.product.n, ", kK = ", p.product.k,
-      ", kGroup = ", w.group,
-      ", kZeroGroup = ", w.zero == FourBitZero::kGroups ? w.group : p.product.k,
+      absl::Substitute("struct Config {\n  using Element = $0;\n  using Result = $1;\n",
+                       DeviceTypeOf(p.product.rows.element), DeviceTypeOf(p.product.result)),
+      ConfigText(p.weights, p.product.weights.element, p.product.k),
+      "  static constexpr int kN = ", p.product.n, ", kK = ", p.product.k,
       ";\n  static constexpr int kTiles = ", s.tiles, ", kSlices = ", s.slices,
       ", kSplit = ", s.split, ", kBlockM = ", s.block_m, ", kStages = ", s.stages,
       ", kRowWarps = ", s.RowWarps(), ";\n  static constexpr bool kPair = ", Flag(p.product.pair),
-      ", kZeros = ", Flag(HasZeros(p)), ", kConstantWeights = ", Flag(w.constant),
-      ";\n  static constexpr float kZero = ", FloatText(w.zero_value),
+      ", kConstantWeights = ", Flag(p.weights.constant),
       ";\n  static constexpr long long kRowStride = ", p.row_stride,
-      ", kScaleStride = ", w.scale_stride, ", kZeroStride = ", w.zero_stride,
       ", kOutStride = ", p.out_stride, ";\n};\n");
 }
 
@@ -105,14 +94,14 @@ std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
   };
   add(0, "const __grid_constant__ TensorMap", "weights", "&");
   add(1, "const Config::Scale::Stored*", "scales", "");
-  if (HasZeros(p)) {
+  if (p.weights.HasZeros()) {
     add(2, "const Config::Zero::Stored*", "zeros", "");
   } else {
     members[2] = "nullptr, nullptr";
   }
   std::string leaves;
   for (const int input : p.product.epilogue.program.OperandInputs()) {
-    const char* const type = DeviceType(p.product.epilogue.program.TypeOf(input));
+    const char* const type = DeviceTypeOf(p.product.epilogue.program.TypeOf(input));
     absl::StrAppend(&parameters, ", const ", type, "::Stored* leaf", input);
     absl::StrAppend(&leaves, leaves.empty() ? "" : ", ", "leaf", input);
   }
@@ -129,7 +118,7 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSche
                                       const std::vector<BufferPlace>& places) {
   const int width = p.product.Width();
   const std::vector<int> leaves = p.product.epilogue.program.OperandInputs();
-  const size_t of_weights = static_cast<size_t>(width) * (HasZeros(p) ? 3 : 2);
+  const size_t of_weights = static_cast<size_t>(width) * (p.weights.HasZeros() ? 3 : 2);
   if (places.size() != 1 + of_weights + leaves.size() + 1) {
     return Invalid("product of four bits: ", places.size(), " operands, it has ",
                    of_weights + leaves.size() + 2);

@@ -12,6 +12,7 @@
 #include "src/chain/chain.h"
 #include "src/chain/infer.h"
 #include "src/chain/linear_finder.h"
+#include "src/fusion/four_bit_weights_finder.h"
 #include "src/fusion/grouped_end.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/stitch/stitch_graph.h"
@@ -31,9 +32,11 @@ constexpr int64_t kMostSlotsOfAll = int64_t{1} << 30;  // the device counts them
 
 class GroupedFinder {
  public:
-  // `quantize`: whether products take along the quantisers of their results.
-  GroupedFinder(const Chain& chain, const std::vector<bool>& claimed, bool quantize)
-      : chain_(chain), graph_(chain), users_(chain), claimed_(claimed), quantize_(quantize) {}
+  // What products take along where it is optional: quantisers of their results, or what unpacks
+  // their weights of four bits.
+  enum class Optional { kNothing, kQuantizers, kUnpacking };
+  GroupedFinder(const Chain& chain, const std::vector<bool>& claimed, Optional optional)
+      : chain_(chain), graph_(chain), users_(chain), claimed_(claimed), optional_(optional) {}
 
   std::vector<GraphRun> Run(std::map<ValueId, std::string>* refused) {
     std::vector<GraphRun> runs;
@@ -106,8 +109,12 @@ class GroupedFinder {
       return Invalid("rows are ", p.fixed_rows, ", must be at most ", kMostSlotsOfAll / p.slots,
                      " of ", p.slots, " slots");
     }
+    const std::optional<FoundFourBitWeights> codes = CodesOf(w);
     SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_a, Lie(a, true));
-    SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_w, Lie(w, true));
+    std::vector<int64_t> of_w = {0, 0};
+    if (!codes.has_value()) {
+      SINTER_ASSIGN_OR_RETURN(of_w, Lie(w, true));
+    }
     SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_ids, Lie(ids, false));
     p.row_stride = of_a[0];
     p.row_slot_stride = p.slot_rows ? of_a[1] : 0;
@@ -116,9 +123,17 @@ class GroupedFinder {
     p.id_stride = of_ids[0];
     p.id_slot_stride = p.by_ends ? 0 : of_ids[1];
 
-    p.early = IsEarly(a, w, ids);
+    p.early = IsEarly(a, codes.has_value() ? codes->bytes : w, ids);
     found.own.family = &GroupedFamily();
-    for (const ValueId operand : {a, w, ids}) found.own.operands.push_back({operand});
+    for (const ValueId operand : {a, codes.has_value() ? codes->bytes : w, ids}) {
+      found.own.operands.push_back({operand});
+    }
+    if (codes.has_value()) {
+      p.codes = codes->format;
+      found.own.operands.push_back({codes->scale});
+      if (codes->zero >= 0) found.own.operands.push_back({codes->zero});
+      found.values.insert(codes->values.begin(), codes->values.end());
+    }
     if (IsScaledGrouped(op)) SINTER_RETURN_IF_ERROR(TakeScales(op, &found));
     found.values.insert(id);
 
@@ -155,7 +170,7 @@ class GroupedFinder {
     p.result = type.dtype;
     if (IsCode(p.result) && !p.HasScales()) return Invalid("its rows are not e4m3, its result is");
     found->end = end;
-    if (quantize_) found->scale = TakeQuantizer(found);
+    if (optional_ == Optional::kQuantizers) found->scale = TakeQuantizer(found);
     SINTER_ASSIGN_OR_RETURN(GroupedEnd taken, ends.At(end, p.result, claimed_, p));
     p.pair = taken.pair;
     p.program = std::move(taken.program);
@@ -163,6 +178,22 @@ class GroupedFinder {
     found->values.insert(taken.values.begin(), taken.values.end());
     for (const ValueId operand : taken.operands) found->own.operands.push_back({operand});
     return PlaceResult(found);
+  }
+
+  // The weights of four bits that W is unpacked from, for this product alone; none where a kernel
+  // reads W.
+  std::optional<FoundFourBitWeights> CodesOf(ValueId w) const {
+    if (optional_ != Optional::kUnpacking) return std::nullopt;
+    std::optional<FoundFourBitWeights> found = FindFourBitWeights(chain_, w, 3);
+    if (!found.has_value()) return std::nullopt;
+    for (const ValueId value : found->values) {
+      const bool apart = value == w ? users_.Of(w).size() == 1 && !users_.IsOutput(w)
+                                    : users_.AreAmong(found->values, value);
+      if (!apart || claimed_[At(value)]) return std::nullopt;
+    }
+    const Op& of_w = chain_.op(w);
+    const bool taken = CheckFourBitWeights(found->format, of_w.type.dims.back().value).ok();
+    return taken ? std::move(found) : std::nullopt;
   }
 
   // Whether W is the caller's, and `rows` are computed from what a kernel of this family makes of
@@ -301,7 +332,7 @@ class GroupedFinder {
   const Subgraph graph_;
   const Users users_;
   std::vector<bool> claimed_;
-  const bool quantize_;
+  const Optional optional_;
   std::vector<ValueId> taken_;  // grouped products that kernels of this family compute
 };
 
@@ -309,17 +340,31 @@ class GroupedFinder {
 
 std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                       std::map<ValueId, std::string>* refused) {
-  return chain.Has(OpKind::kGroupedMatmul) ? GroupedFinder(chain, claimed, false).Run(refused)
-                                           : std::vector<GraphRun>();
+  if (!chain.Has(OpKind::kGroupedMatmul)) return {};
+  return GroupedFinder(chain, claimed, GroupedFinder::Optional::kNothing).Run(refused);
 }
 
 std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                                std::map<ValueId, std::string>*) {
   if (!chain.Has(OpKind::kGroupedMatmul)) return {};
-  std::vector<GraphRun> runs = GroupedFinder(chain, claimed, true).Run(nullptr);
+  std::vector<GraphRun> runs =
+      GroupedFinder(chain, claimed, GroupedFinder::Optional::kQuantizers).Run(nullptr);
   const bool any =
       std::any_of(runs.begin(), runs.end(), [](const GraphRun& run) { return run.scale >= 0; });
   return any ? runs : std::vector<GraphRun>();
+}
+
+std::vector<GraphRun> FindFourBitGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                             std::map<ValueId, std::string>*) {
+  if (!chain.Has(OpKind::kGroupedMatmul) || !MayHaveFourBits(chain)) return {};
+  std::vector<GraphRun> runs =
+      GroupedFinder(chain, claimed, GroupedFinder::Optional::kUnpacking).Run(nullptr);
+  const bool any = std::any_of(runs.begin(), runs.end(), UnpacksFourBits);
+  return any ? runs : std::vector<GraphRun>();
+}
+
+bool UnpacksFourBits(const GraphRun& run) {
+  return run.own.family == &GroupedFamily() && BodyAs<GroupedProduct>(run.own.problem)->HasCodes();
 }
 
 }  // namespace sinter

@@ -49,6 +49,7 @@ std::vector<GraphRun> FindCollectiveRuns(const Chain& chain, const std::vector<b
 std::vector<OwnFinder>& OwnFinders() {
   static std::vector<OwnFinder>* const finders = new std::vector<OwnFinder>{
       {FindAttentionRuns, &Absorbed::attention},
+      {FindFourBitGroupedRuns, &Absorbed::four_bits},
       {FindQuantizedGroupedRuns, &Absorbed::groups},
       {FindGroupedRuns},
       {FindCollectiveRuns},

@@ -42,7 +42,10 @@ class Finder {
   ProductRuns Run() {
     // Products take what families of their own leave.
     own_ = FindOwnRuns(chain_, absorbed_, &claimed_, &result_.refused);
-    for (const GraphRun& run : own_) matcher_.Note(run);
+    for (const GraphRun& run : own_) {
+      matcher_.Note(run);
+      result_.four_bits |= UnpacksFourBits(run);
+    }
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
       const bool product =

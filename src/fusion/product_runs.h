@@ -122,6 +122,11 @@ std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool
 // none where none does.
 std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                                std::map<ValueId, std::string>* refused);
+// The same where one of them at least unpacks its weights of four bits.
+std::vector<GraphRun> FindFourBitGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                             std::map<ValueId, std::string>* refused);
+// Whether it is a grouped product that unpacks weights of four bits.
+bool UnpacksFourBits(const GraphRun& run);
 
 // RunMatcher: matches parts of a graph as runs of products, or says why no kernel takes them.
 // Remembers the dtype in which values are stored, because all readers of a value must agree.

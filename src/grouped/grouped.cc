@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 6, kScheduleVersion = 2;
+constexpr uint8_t kProductVersion = 7, kScheduleVersion = 3;
 constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // bytes of a row of a stage; of one copy
 // The alignment of the stages: the kernel rounds their address up.
 constexpr int64_t kAlignment = 1024;
@@ -39,6 +39,7 @@ void ForEachStride(Product& p, const Visitor& visit) {
 // and counts before segments (grouped_routing.cuh). Swapped, also numbers and scales of slots,
 // twice the segments, the order of groups and where sizes begin in it (swapped_routing.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
+  constexpr int64_t kSumBarriers = 4;  // of four bits
   const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
   const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
   const int64_t scales = p.row_scales == GroupedScales::kWhole ? s.block_m : 1;
@@ -46,8 +47,8 @@ int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
       !p.quantizer.present              ? 1
       : !p.IsPair() && s.block_n == 256 ? 2 * 3 * s.block_m
                                         : 3 * s.block_m;
-  return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
-         4 * (segments + 1) * groups +
+  return 8 * (2 * s.stages + 4 + (s.slices > 0 ? kSumBarriers : 0)) +
+         2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) + 4 * (segments + 1) * groups +
          (s.swapped > 0
               ? RoundUp(2 * groups, 8) + 4 * (s.block_m / 8 + 1) + 2 * 4 * scales + 4 * largest
               : 0);
@@ -77,7 +78,7 @@ absl::Status ProductFields(Codec& codec, Product& p) {
   auto scales =
       static_cast<uint8_t>(static_cast<int>(p.row_scales) | static_cast<int>(p.weight_scales) << 2);
   codec(p.rows, p.weights, p.result, p.experts, p.slots, p.n, p.k, p.fixed_rows,
-        Bits(p.slot_rows, p.input_major, p.by_ends, p.early), p.pair, scales);
+        Bits(p.slot_rows, p.input_major, p.by_ends, p.early), p.pair, scales, p.codes);
   if constexpr (Codec::kReads) {
     p.row_scales = static_cast<GroupedScales>(scales % 4);
     p.weight_scales = static_cast<GroupedScales>(scales / 4);
@@ -122,12 +123,20 @@ absl::Status CheckReadTypes(const GroupedProduct& p) {
   return fits ? absl::OkStatus() : Lost("quantizer");
 }
 
+absl::Status CheckCodes(const GroupedProduct& p) {
+  if (!p.HasCodes()) return p.codes == FourBitWeights() ? absl::OkStatus() : Lost("four bits");
+  const bool elements = p.rows == DType::kBF16 || p.rows == DType::kF16;
+  if (!elements || p.weights != p.rows || p.input_major || p.HasScales()) return Lost("four bits");
+  return CheckFourBitWeights(p.codes, p.k).ok() ? absl::OkStatus() : Lost("four bits");
+}
+
 absl::Status CheckRead(const GroupedProduct& p) {
   for (const int64_t* extent : {&p.experts, &p.slots, &p.n, &p.k, &p.fixed_rows}) {
     const int64_t least = extent == &p.fixed_rows ? 0 : 1;
     if (*extent < least || *extent > kMaxExtent) return Lost("extent");
   }
   SINTER_RETURN_IF_ERROR(CheckReadTypes(p));
+  SINTER_RETURN_IF_ERROR(CheckCodes(p));
   const bool groups =
       p.row_scales == GroupedScales::kGroups || p.weight_scales == GroupedScales::kGroups;
   if (groups && p.k % kScaleBlock != 0) return Lost("groups of k");
@@ -182,7 +191,7 @@ template <typename Codec, typename Schedule>
 void ScheduleFields(Codec& codec, Schedule& s) {
   constexpr uint32_t kMost = 1u << 20;
   codec(Word(s.block_m, kMost), Word(s.block_n, kMost), Word(s.stages, kMost), Word(s.grid, kMost),
-        Byte(s.swapped, 2));
+        Byte(s.swapped, 2), Byte(s.slices, 8));
 }
 
 }  // namespace
@@ -264,6 +273,7 @@ std::string GroupedProduct::ToString() const {
   if (early) absl::StrAppend(&text, " early");
   absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
   if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
+  if (HasCodes()) absl::StrAppend(&text, codes.ToString());
   if (HasScales()) {
     absl::StrAppend(&text, " scales=", TextOf(row_scales, "row", "1x128"), ",",
                     TextOf(weight_scales, "column", "128x128"));
@@ -291,8 +301,57 @@ absl::StatusOr<GroupedProduct> GroupedProduct::Read(ByteReader& r) {
   return p;
 }
 
+namespace {
+
+// As GroupedFourBit: weights and rows of a step, and the sums of two units.
+int64_t FourBitSharedBytes(const GroupedSchedule& s) {
+  constexpr int64_t kPieceBytes = 2048, kPad = 4;
+  const int64_t stage = s.slices * s.block_n * kRowBytes + s.RowPieces() * kPieceBytes;
+  return kAlignment + s.stages * stage + int64_t{2} * 4 * s.slices * s.block_m * (s.block_n + kPad);
+}
+
+absl::Status CheckFourBitSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                                  const DeviceModel& model) {
+  const auto in = [](const char* name, int64_t value, int64_t least, int64_t most) {
+    return value >= least && value <= most
+               ? absl::OkStatus()
+               : FailedPrecondition(name, " is ", value, ", must be in [", least, ", ", most, "]");
+  };
+  if (s.block_m != 8 && s.block_m != 16 && s.block_m != 32) {
+    return FailedPrecondition("block_m is ", s.block_m, ", must be 8, 16 or 32 of four bits");
+  }
+  SINTER_RETURN_IF_ERROR(in("slices", s.slices, 1, 4));
+  SINTER_RETURN_IF_ERROR(in("block_n", s.block_n, 32, 256));
+  SINTER_RETURN_IF_ERROR(in("stages", s.stages, 2, 12));
+  SINTER_RETURN_IF_ERROR(in("swapped", s.swapped, 0, 0));
+  const int least = p.HasHalves() ? 32 : 16;  // a warp's columns are all of gate or of up
+  if (s.block_n % least != 0) {
+    return FailedPrecondition("block_n is ", s.block_n, ", must be a multiple of ", least);
+  }
+  // Registers would spill: a thread needs 80, and 96 of 32 rows.
+  const int most_threads = s.block_m == 32 ? 640 : 768;
+  SINTER_RETURN_IF_ERROR(in("threads", s.Threads(), 1, most_threads));
+  const int64_t row_vector = kVectorBytes / SizeOf(p.rows);
+  for (const auto& [name, stride] :
+       {std::make_pair("rows", p.row_stride), std::make_pair("slots", p.row_slot_stride)}) {
+    if (stride % row_vector == 0) continue;
+    return FailedPrecondition(name, " are ", stride, " elements apart, must be a multiple of ",
+                              row_vector);
+  }
+  if (p.experts > 1 && p.codes.byte_expert != p.WeightColumns() * p.codes.byte_stride) {
+    return FailedPrecondition("experts of four bits are ", p.codes.byte_expert,
+                              " bytes apart, must be without gaps, ",
+                              p.WeightColumns() * p.codes.byte_stride);
+  }
+  const int64_t bytes = SharedBytes(p, s) + RoutingBytes(p, s);
+  return in("shared memory", bytes, 1, model.shared_bytes_per_block);
+}
+
+}  // namespace
+
 int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.block_m == 0) return 0;
+  if (s.slices > 0) return FourBitSharedBytes(s);
   return s.stages * ((s.block_m + s.block_n) * kRowBytes + StageScaleBytes(p, s)) + kAlignment;
 }
 
@@ -302,7 +361,7 @@ int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   // takes more: conversions, and scales of 128.
   if (s.IsWarpDots()) return (WarpColumns(p) > 1 ? 4 : 3) - (p.HasScales() ? 1 : 0);
   if (s.block_m == 0) return 8;
-  if (s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
+  if (s.slices > 0 || s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
   const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
   // Two blocks of 256 threads leave a thread 128 registers, three 80, which is too few for promoted
   // sums.
@@ -313,7 +372,8 @@ int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
 std::string GroupedSchedule::ToString(bool with_grid) const {
   std::string text = block_m == 0
                          ? (block_n == 0 ? "dots" : "dots of warps")
-                         : absl::StrCat(swapped > 0 ? absl::StrCat("swapped x", swapped, " ") : "",
+                         : absl::StrCat(slices > 0 ? absl::StrCat("slices", slices, " ") : "",
+                                        swapped > 0 ? absl::StrCat("swapped x", swapped, " ") : "",
                                         "bm", block_m, " bn", block_n, " st", stages);
   return with_grid ? absl::StrCat(text, " grid ", grid) : text;
 }
@@ -331,6 +391,7 @@ absl::StatusOr<GroupedSchedule> GroupedSchedule::Read(ByteReader& r) {
 }
 
 absl::Status CheckTensorCores(const GroupedProduct& p) {
+  if (p.HasCodes()) return FailedPrecondition("weights have four bits, must be elements");
   const bool taken =
       p.weights == DType::kBF16 || p.weights == DType::kF16 || p.weights == DType::kE4M3;
   if (!taken || p.rows != p.weights) {
@@ -366,6 +427,7 @@ int64_t WarpColumns(const GroupedProduct& p) {
 
 bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s) {
   const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();  // side by side
+  if (s.slices > 0) return true;
   return CheckTensorCores(p).ok() && !p.input_major && columns % s.MappedColumns() == 0 &&
          p.weight_stride >= p.k &&
          (p.experts == 1 || (p.expert_stride % p.weight_stride == 0 &&
@@ -378,6 +440,11 @@ absl::Status CheckSchedule(const GroupedProduct& p, const GroupedSchedule& s,
     return FailedPrecondition("grid is ", s.grid, ", must be in [1, ",
                               model.sm_count * model.blocks_per_sm, "]");
   }
+  if (p.HasCodes() != (s.slices > 0)) {
+    return FailedPrecondition("slices are ", s.slices, ", must be ",
+                              p.HasCodes() ? "at least 1 of weights of four bits" : "0");
+  }
+  if (p.HasCodes()) return CheckFourBitSchedule(p, s, model);
   if (s.block_m == 0) {
     if (s.block_n != 0 && s.block_n != 1) {
       return FailedPrecondition("block_n is ", s.block_n, ", must be 0 or 1 of dots");

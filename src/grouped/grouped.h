@@ -18,6 +18,7 @@
 #include "src/chain/choices.h"
 #include "src/model/search.h"
 #include "src/product/epilogue.h"
+#include "src/product/four_bit_weights.h"
 
 namespace sinter {
 
@@ -52,7 +53,8 @@ struct GroupedLeaf {
 
 // result[m, t] = program(W[e] row) with e = ids[m, t], where row is rows[m] or rows[m, t]; it is
 // rounded to `result`. Where e names no expert, sums are 0. By ends: `slots` is 1, a row's slot is
-// the row, and e the first of m < ends[e]. Rows and W of e4m3 have scales, f32.
+// the row, and e the first of m < ends[e]. Rows and W of e4m3 have scales, f32. W of four bits is
+// unpacked to `weights`, rounded once.
 struct GroupedProduct {
   DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32;
   int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
@@ -64,6 +66,7 @@ struct GroupedProduct {
   // them.
   bool early = false;
   bool input_major = false;  // W is [experts, k, n]
+  FourBitWeights codes;      // of W, where it has four bits
   GroupedPair pair = GroupedPair::kNone;
   GroupedScales row_scales = GroupedScales::kNone, weight_scales = GroupedScales::kNone;
   GroupedQuantizer
@@ -75,7 +78,7 @@ struct GroupedProduct {
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;
   int64_t id_stride = 0, id_slot_stride = 0;     // by ends: from one to the next, and 0
-  int64_t expert_stride = 0, weight_stride = 0;  // of W's first and second dim
+  int64_t expert_stride = 0, weight_stride = 0;  // of W's first and second dim; not of codes
   int64_t out_stride = 0, out_slot_stride = 0;
   // Strides of scales; 0 where they share a value. `group`: of 128 of K; `column`: of W, or of 128
   // of them.
@@ -86,6 +89,7 @@ struct GroupedProduct {
   bool IsPair() const { return pair != GroupedPair::kNone; }
   // Whether the halves follow one another, of which a tile has equal parts.
   bool HasHalves() const { return pair == GroupedPair::kHalves; }
+  bool HasCodes() const { return codes.group > 0; }  // of four bits
   bool HasScales() const { return row_scales != GroupedScales::kNone; }
   int64_t WeightColumns() const { return IsPair() ? 2 * n : n; }
   bool Reads(LeafKind kind) const { return program.present() && program.Reads(kind); }
@@ -99,7 +103,7 @@ struct GroupedProduct {
   // DATA_LOSS unless within the bounds of a chain's op.
   static absl::StatusOr<GroupedProduct> Read(ByteReader& r);
   SINTER_FIELDS(GroupedProduct, rows, weights, result, experts, slots, n, k, fixed_rows, slot_rows,
-                input_major, by_ends, early, pair, row_scales, weight_scales, row_stride,
+                input_major, by_ends, early, codes, pair, row_scales, weight_scales, row_stride,
                 row_slot_stride, id_stride, id_slot_stride, expert_stride, weight_stride,
                 out_stride, out_slot_stride, row_scale_stride, row_scale_slot_stride,
                 row_scale_group, weight_scale_expert, weight_scale_column, weight_scale_group,
@@ -126,11 +130,21 @@ struct GroupedSchedule {
   // number of rows of A up to block_m, and this is the number of blocks of a cluster, 1 or 2. Two
   // blocks have rows of one expert, and each loads half of the columns for both.
   int swapped = 0;
+  // Of W of four bits, whose tiles have 8, 16 or 32 rows: parts of 256 of K that a step has, each
+  // with warps of its own for each 16 of block_n columns. Else 0.
+  int slices = 0;
 
-  // A warpgroup that copies, and one for each 64 rows that multiplies; swapped, two of either.
+  // A warpgroup that copies, and one for each 64 rows that multiplies; swapped, two of either. Of
+  // four bits: warps that multiply, load rows in turns, load weights, find slots and store.
   int Threads() const {
+    if (slices > 0) return 32 * (block_n / 16 * slices + kRowTurns * RowWarps() + 2 + kEndWarps);
     return block_m == 0 ? 128 + 128 * block_n : swapped > 0 ? 512 : 128 + 2 * block_m;
   }
+  static constexpr int kRowTurns = 2, kEndWarps = 2;
+  // Pieces of 8 rows and 128 of K of a step, of four bits, and the warps that load them: two each,
+  // but not fewer than two.
+  int RowPieces() const { return 2 * slices * block_m / 8; }
+  int RowWarps() const { return RowPieces() < 4 ? 2 : RowPieces() / 2; }
   bool IsWarpDots() const { return block_m == 0 && block_n == 1; }
   int ClusterBlocks() const { return swapped > 0 ? swapped : 1; }
   // The columns of weights that a tensor map permutes together.
@@ -138,7 +152,7 @@ struct GroupedSchedule {
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
   static absl::StatusOr<GroupedSchedule> Read(ByteReader& r);
-  SINTER_FIELDS(GroupedSchedule, block_m, block_n, stages, grid, swapped);
+  SINTER_FIELDS(GroupedSchedule, block_m, block_n, stages, grid, swapped, slices);
 };
 
 // Dynamic.
@@ -165,8 +179,8 @@ std::vector<std::string> HeadersOf(const GroupedProduct& p, const GroupedSchedul
 
 std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s);
 
-// `places`: of rows, weights, ids, scales of both where there are some, the program's operands,
-// then of the scales of codes and of the result.
+// `places`: of rows, weights, ids, scales of both where there are some, or the scales and zeros of
+// four bits, the program's operands, then of the scales of codes and of the result.
 absl::StatusOr<LaunchRecipe> RecipeOf(const GroupedProduct& p, const GroupedSchedule& s,
                                       const std::vector<BufferPlace>& places);
 
@@ -183,8 +197,8 @@ int64_t MostTiles(int64_t slots, int64_t groups, int64_t block_m);
 absl::StatusOr<Prediction> PredictSchedule(const GroupedProduct& p, const GroupedSchedule& s,
                                            int64_t bucket, const DeviceModel& model);
 
-// Legal schedules, best first; never empty. batch_invariant: only the schedules that sum in one
-// order whatever the bucket is.
+// Legal schedules, best first; never empty but of four bits. batch_invariant: only the schedules
+// that sum in one order whatever the bucket is.
 std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket,
                                          const DeviceModel& model, bool batch_invariant);
 

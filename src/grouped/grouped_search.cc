@@ -46,6 +46,15 @@ double Elements(int64_t a, int64_t b, int64_t c) {
   return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
+// Constants of weights of four bits (docs/lab/four-bit-weights.md), fitted to an H200.
+constexpr double kUnpackedBytesPerUs = 26e3;  // of codes and scales, of an SM of 12 warps or more
+constexpr double kFullUnpackWarps = 12, kFewWarpsLoss = 0.15;
+constexpr double kUnitUs = 1.1;            // of a unit, while its sums end
+constexpr double kRowTileLoss = 0.12;      // of each 8 slots of a tile after the first
+constexpr double kWideTileLoss = 0.07;     // of tiles of 16 or 32 slots with fewer
+constexpr double kFirstStageUs = 4;        // until slots, rows and weights are there
+constexpr double kFusedInstructions = 13;  // of eight codes, that the rate was fitted to
+
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.IsWarpDots()) return CeilDiv(p.n, WarpColumns(p) * (s.Threads() / 32));
   if (s.block_m == 0) return CeilDiv(p.n, s.Threads());
@@ -195,6 +204,32 @@ void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   if (blocks > 1) time->fixed_us += model.cluster_barrier_us;
 }
 
+// The same of weights of four bits: blocks are as fast as they unpack.
+void PredictFourBit(const GroupedProduct& p, const GroupedSchedule& s, const Spread& spread,
+                    const DeviceModel& model, Prediction* time) {
+  const double tiles = spread.Tiles(s.block_m), units = tiles * static_cast<double>(TilesN(p, s));
+  const double column = static_cast<double>(p.codes.ColumnBytes(p.k));
+  const double padded =
+      static_cast<double>(RoundUp(p.k, int64_t{256} * s.slices)) / static_cast<double>(p.k);
+  const double warps = s.block_n / 16 * s.slices;
+  const double few = std::max(0.0, 1 - warps / kFullUnpackWarps) * kFewWarpsLoss;
+  const double slots = spread.slots() / tiles;  // of a tile
+  const double more =
+      std::max(0.0, std::ceil(slots / 8) - 1) * kRowTileLoss + (s.block_m > 8 ? kWideTileLoss : 0);
+  const double work = 0.4 + 0.6 * UnpackInstructions(p.codes, p.weights) / kFusedInstructions;
+  const double unit = kUnitUs + column * s.block_n * padded * (1 + few + more) *
+                                    std::max(1.0, work) / kUnpackedBytesPerUs;
+  const double blocks = std::min<double>(s.grid, units);
+  time->tensor_us = Unevenness(units, s.grid, 1) * units / s.grid * unit;
+  time->hbm_bytes += kReadAgainShare * std::max(0.0, tiles - spread.touched) *
+                     static_cast<double>(p.WeightColumns()) * column;
+  time->hbm_us = time->hbm_bytes / (model.hbm_bytes_per_us * kHbmShare) *
+                 std::max(1.0, model.sm_count / (kBusyBlockGain * blocks));
+  time->l2_bytes = units * spread.of_expert * static_cast<double>(p.k * SizeOf(p.rows));
+  time->l2_us = time->l2_bytes / model.l2_bytes_per_us;
+  time->fixed_us += kFirstStageUs;
+}
+
 }  // namespace
 
 double ExpectedExperts(int64_t experts, int64_t slots, int64_t rows) {
@@ -214,7 +249,9 @@ absl::StatusOr<Prediction> PredictSchedule(const GroupedProduct& p, const Groupe
   const int64_t rows = p.Rows(bucket), slots = rows * p.slots;
   const double touched = ExpectedExperts(p.experts, p.slots, rows);
   const double of_expert = std::max(1.0, static_cast<double>(slots) / touched);
-  const double matrix_bytes = Elements(p.WeightColumns(), p.k, SizeOf(p.weights));
+  const double matrix_bytes = p.HasCodes()
+                                  ? Elements(p.WeightColumns(), p.codes.ColumnBytes(p.k), 1)
+                                  : Elements(p.WeightColumns(), p.k, SizeOf(p.weights));
   const double row_bytes = Elements(p.slot_rows ? slots : rows, p.k, SizeOf(p.rows));
   const double out_bytes =
       Elements(slots, p.n, SizeOf(p.result)) + static_cast<double>(slots) * MatrixBytes(p);
@@ -238,7 +275,9 @@ absl::StatusOr<Prediction> PredictSchedule(const GroupedProduct& p, const Groupe
     return time;
   }
   const Spread spread{touched, of_expert};
-  if (s.swapped > 0) {
+  if (p.HasCodes()) {
+    PredictFourBit(p, s, spread, model, &time);
+  } else if (s.swapped > 0) {
     PredictSwapped(p, s, spread, model, &time);
   } else {
     PredictTiles(p, s, spread, model, &time);
@@ -265,6 +304,22 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
     absl::StatusOr<Prediction> time = PredictSchedule(p, s, bucket, model);
     if (time.ok()) ranked.push_back({s, *std::move(time)});
   };
+  if (p.HasCodes()) {
+    if (batch_invariant) return ranked;
+    for (const int block_m : {8, 16, 32}) {
+      for (int slices = 1; slices <= 4; ++slices) {
+        for (int block_n = 32; block_n <= 256; block_n += 16) {
+          for (const int stages : {10, 9, 8, 7, 6, 5, 4, 3}) {
+            const size_t before = ranked.size();
+            add({block_m, block_n, stages, 1, 0, slices});
+            if (ranked.size() > before) break;  // as many as fit
+          }
+        }
+      }
+    }
+    SortByTime(&ranked);
+    return ranked;
+  }
   for (const int block_m : {64, 128}) {
     for (const int block_n : {64, 128, 256}) {
       for (const int stages : {4, 5, 6, 8, 12}) add({block_m, block_n, stages, 1});

@@ -17,10 +17,6 @@ constexpr uint64_t kPlaceAlignment = 16;  // bytes of the widest access
 
 constexpr int kSwappedSlots = 16;  // a swapped tile has a multiple of these
 
-const char* DeviceType(DType dtype) {
-  return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
-}
-
 // The program as a struct: the operands that it reads, the terms that it has of a column of an
 // expert, and the numbers of a slot and of an element of the matrix, if it reads any.
 std::string ProgramStruct(const GroupedProduct& p) {
@@ -28,14 +24,14 @@ std::string ProgramStruct(const GroupedProduct& p) {
   std::map<int, std::string> names;
   std::map<LeafKind, std::string> one = {{LeafKind::kRow, "NoLeaf"}, {LeafKind::kMatrix, "NoLeaf"}};
   for (const int input : p.OperandInputs()) {
-    absl::StrAppend(&leaves, "    const ", DeviceType(p.program.TypeOf(input)), "::Stored* p",
+    absl::StrAppend(&leaves, "    const ", DeviceTypeOf(p.program.TypeOf(input)), "::Stored* p",
                     p.LeafOf(input).operand, ";\n");
   }
   for (const int input : p.LeafInputs()) {
     const GroupedLeaf& leaf = p.LeafOf(input);
     const LeafKind kind = p.program.leaves[static_cast<size_t>(input)];
     const std::string type =
-        absl::StrCat("LeafAt<", DeviceType(p.program.TypeOf(input)), ", ", leaf.row, ", ",
+        absl::StrCat("LeafAt<", DeviceTypeOf(p.program.TypeOf(input)), ", ", leaf.row, ", ",
                      leaf.slot, ", ", leaf.expert, ", ", leaf.column, ", ", leaf.offset, ">");
     if (one.count(kind) > 0) {
       one[kind] = type;
@@ -65,7 +61,7 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
       "struct Config {\n"
       "  using Rows = $0;\n  using Weights = $1;\n  using Result = $2;\n"
       "  using Program = sinter::Program;\n",
-      DeviceType(p.rows), DeviceType(p.weights), DeviceType(p.result));
+      DeviceTypeOf(p.rows), DeviceTypeOf(p.weights), DeviceTypeOf(p.result));
   absl::StrAppend(&text, "  static constexpr int kExperts = ", p.experts, ", kSlots = ", p.slots,
                   ", kN = ", p.n, ", kK = ", p.k, ", kPair = ", static_cast<int>(p.pair), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kByEnds = ", p.by_ends ? "true" : "false",
@@ -101,6 +97,12 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
         &text, "  static constexpr float kCodeEps = ", FloatText(p.quantizer.eps),
         ", kCodeBound = ", FloatText(bound > 0 ? bound : std::numeric_limits<float>::max()), ";\n");
   }
+  if (p.HasCodes()) {
+    absl::StrAppend(&text, sinter::ConfigText(p.codes, p.weights, p.k),
+                    "  static constexpr int kSlices = ", s.slices, ", kRowWarps = ", s.RowWarps(),
+                    ", kRowTurns = ", GroupedSchedule::kRowTurns,
+                    ", kEndWarps = ", GroupedSchedule::kEndWarps, ";\n");
+  }
   if (s.block_m > 0) {
     absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m,
                     ", kBlockN = ", s.block_n, ", kStages = ", s.stages,
@@ -112,7 +114,8 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
 }  // namespace
 
 std::vector<std::string> HeadersOf(const GroupedProduct& p, const GroupedSchedule& s) {
-  std::vector<std::string> headers = {s.swapped > 0    ? "kernels/grouped_swapped.cuh"
+  std::vector<std::string> headers = {p.HasCodes()     ? "kernels/grouped_four_bit.cuh"
+                                      : s.swapped > 0  ? "kernels/grouped_swapped.cuh"
                                       : s.block_m == 0 ? "kernels/grouped_dots.cuh"
                                                        : "kernels/grouped_product.cuh"};
   if (p.program.present()) headers.emplace_back(kProgramHeader);
@@ -121,7 +124,8 @@ std::vector<std::string> HeadersOf(const GroupedProduct& p, const GroupedSchedul
 
 std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s) {
   const bool tensor = s.block_m > 0, mapped = tensor && MapsWeights(p, s);
-  const char* const kernel = s.swapped > 0    ? "GroupedSwapped"
+  const char* const kernel = p.HasCodes()     ? "GroupedFourBit"
+                             : s.swapped > 0  ? "GroupedSwapped"
                              : tensor         ? "GroupedProduct"
                              : s.IsWarpDots() ? "GroupedWarpDots"
                                               : "GroupedDots";
@@ -131,7 +135,9 @@ std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s) {
   }
   absl::StrAppend(&text, "\nnamespace sinter {\n\n");
   absl::StrAppend(&text, ProgramStruct(p), "\n");
-  if (s.swapped > 0) {
+  if (p.HasCodes()) {
+    // Its products are mma.sync's.
+  } else if (s.swapped > 0) {
     for (int slots = kSwappedSlots; slots <= s.block_m; slots += kSwappedSlots) {
       absl::StrAppend(&text, WgmmaSource(slots, ElementOf(p.weights), false, false), "\n");
     }
@@ -150,37 +156,60 @@ std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s) {
   std::string parameters, names;
   for (const int input : p.OperandInputs()) {
     const std::string name = absl::StrCat("p", p.LeafOf(input).operand);
-    absl::StrAppend(&parameters, " const ", DeviceType(p.program.TypeOf(input)), "::Stored* ", name,
-                    ",");
+    absl::StrAppend(&parameters, " const ", DeviceTypeOf(p.program.TypeOf(input)), "::Stored* ",
+                    name, ",");
     absl::StrAppend(&names, names.empty() ? "" : ", ", name);
   }
-  absl::StrAppend(&text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
-                  tensor || s.IsWarpDots() ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n",
-                  kGroupedEntry, "(const Config::Rows::Stored* rows, ",
-                  mapped ? "const __grid_constant__ TensorMap weights"
-                         : "const Config::Weights::Stored* weights",
-                  ",\n    const int* ids,",
-                  p.HasScales() ? " const float* row_scales, const float* weight_scales," : "",
-                  parameters, p.quantizer.present ? " float* code_scales," : "",
-                  " Config::Result::Stored* out, int m", p.by_ends ? ", int first_row" : "",
-                  ") {\n", "  const GroupedOperands<Config> operands = {rows, ",
-                  mapped ? "nullptr" : "weights", ", ids, {", names, "}, out, ",
-                  mapped ? "&weights" : "nullptr",
-                  p.by_ends       ? ", first_row"
-                  : p.HasScales() ? ", 0, row_scales, weight_scales"
-                                  : "",
-                  p.quantizer.present ? ", code_scales" : "", "};\n  ", kernel,
-                  "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
+  absl::StrAppend(
+      &text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
+      tensor || s.IsWarpDots() ? absl::StrCat(", ", BlocksPerSm(p, s)) : "", ")\n", kGroupedEntry,
+      "(const Config::Rows::Stored* rows, ",
+      mapped ? "const __grid_constant__ TensorMap weights"
+             : "const Config::Weights::Stored* weights",
+      ",\n    const int* ids,",
+      p.HasScales() ? " const float* row_scales, const float* weight_scales," : "",
+      p.HasCodes() ? " const Config::Scale::Stored* scales," : "",
+      p.codes.HasZeros() ? " const Config::Zero::Stored* zeros," : "", parameters,
+      p.quantizer.present ? " float* code_scales," : "", " Config::Result::Stored* out, int m",
+      p.by_ends ? ", int first_row" : "", ") {\n",
+      p.HasCodes() ? "  const FourBitGroupedOperands<Config> operands = {{rows, "
+                   : "  const GroupedOperands<Config> operands = {rows, ",
+      mapped ? "nullptr" : "weights", ", ids, {", names, "}, out, ",
+      mapped ? "&weights" : "nullptr",
+      p.by_ends       ? ", first_row"
+      : p.HasScales() ? ", 0, row_scales, weight_scales"
+                      : "",
+      p.quantizer.present ? ", code_scales" : "",
+      !p.HasCodes()        ? ""
+      : p.codes.HasZeros() ? "}, scales, zeros"
+                           : "}, scales, nullptr",
+      "};\n  ", kernel, "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
   return text;
 }
 
 namespace {
+
+// The columns of all experts, one after the other.
+TensorMapTemplate CodesMap(const GroupedProduct& p, const GroupedSchedule& s,
+                           const BufferPlace& place) {
+  constexpr uint32_t kSpan = 128;  // bytes of a row of a box
+  TensorMapTemplate map;
+  map.buffer = place.buffer;
+  map.offset_bytes = place.offset_bytes;
+  map.dtype = DType::kS8;
+  map.dims = {Dim::Constant(p.k / 2), Dim::Constant(p.experts * p.WeightColumns())};
+  map.stride_bytes = {static_cast<uint64_t>(p.codes.byte_stride)};
+  map.box = {kSpan, static_cast<uint32_t>(p.HasHalves() ? s.block_n / 2 : s.block_n)};
+  map.swizzle = Swizzle::k128B;
+  return map;
+}
 
 // Row r of the weights, of all experts one after the other, is the sum of 32 b + 8 q + 2 g + i; a
 // box has i first, then q, g and b, so that a thread has neighbouring columns (permuted_column).
 // Swapped, row r of a matrix is the sum of 16 b + 2 j + i, and a box has j first, then i and b.
 TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
                              const BufferPlace& place) {
+  if (p.HasCodes()) return CodesMap(p, s, place);
   const int64_t columns = p.HasHalves() ? s.block_n / 2 : s.block_n;
   const auto row = static_cast<uint64_t>(p.weight_stride * SizeOf(p.weights));
   const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
@@ -219,6 +248,8 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const GroupedProduct& p, const GroupedSche
     row_bytes.push_back(p.row_scale_stride * SizeOf(DType::kF32));
     row_bytes.push_back(0);
   }
+  if (p.HasCodes()) row_bytes.push_back(0);
+  if (p.codes.HasZeros()) row_bytes.push_back(0);
   for (const int input : p.OperandInputs()) {
     row_bytes.push_back(p.LeafOf(input).row * SizeOf(p.program.TypeOf(input)));
   }

@@ -13,9 +13,6 @@ namespace {
 constexpr int64_t kPlaceAlignment = 16;  // bytes
 constexpr int kBand = 8;                 // rows of tiles that are walked together
 
-const char* DeviceType(DType dtype) {
-  return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
-}
 const char* Flag(bool x) { return x ? "true" : "false"; }
 
 // The parameter's name, which is also that of what End has of it.
@@ -43,7 +40,7 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
   }
   for (const MmaOperand& operand : operands) {
     if (!IsOfEnd(operand)) continue;
-    const char* const type = DeviceType(operand.element);
+    const char* const type = DeviceTypeOf(operand.element);
     const std::string name = NameOf(operand), value = absl::StrCat("of_", name);
     absl::StrAppend(&members, "  const ", type, "::Stored* ", name, ";\n");
     std::string at = name;  // of the first of four columns
@@ -80,8 +77,8 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
 std::string ConfigText(const MmaProduct& p, const MmaSchedule& s) {
   const MatrixProduct& product = p.product;
   return absl::StrCat(
-      "struct Config {\n  using Element = ", DeviceType(product.rows.element),
-      ";\n  using Result = ", DeviceType(product.result),
+      "struct Config {\n  using Element = ", DeviceTypeOf(product.rows.element),
+      ";\n  using Result = ", DeviceTypeOf(product.result),
       ";\n  static constexpr int kN = ", product.n, ", kK = ", product.k,
       ";\n  static constexpr int kBlockM = ", s.block_m, ", kBlockN = ", s.block_n,
       ", kWarpM = ", s.warp_m, ", kWarpN = ", s.warp_n, ", kSlices = ", s.slices,
@@ -112,8 +109,8 @@ std::string SourceOf(const MmaProduct& p, const MmaSchedule& s) {
   std::string parameters, end;
   for (const MmaOperand& operand : operands) {
     const bool result = operand.kind == MmaOperand::kResult;
-    absl::StrAppend(&parameters, result ? "" : "const ", DeviceType(operand.element), "::Stored* ",
-                    NameOf(operand), ", ");
+    absl::StrAppend(&parameters, result ? "" : "const ", DeviceTypeOf(operand.element),
+                    "::Stored* ", NameOf(operand), ", ");
     if (IsOfEnd(operand)) absl::StrAppend(&end, end.empty() ? "" : ", ", NameOf(operand));
   }
   absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.Threads(), ", 1)\n",

@@ -23,8 +23,8 @@ const KernelFamily& GroupedFamily();
 
 using GroupedCode = OwnCode<GroupedProduct, GroupedSchedule>;
 
-// Operands in order are rows, weights, ids or ends, scales of rows and of weights, what the program
-// reads; in front of the result the scales of its codes.
+// Operands in order are rows, weights, ids or ends, scales of rows and of weights, or scales and
+// zeros of four bits, what the program reads; in front of the result the scales of its codes.
 using GroupedSpec = OwnSpec<GroupedCode>;
 
 class GroupedKernels : public OwnKernels<GroupedCode> {
@@ -55,8 +55,13 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
         (p.slot_rows ? slots : rows) * p.k, true);
     const std::string matrix = p.input_major ? absl::StrCat(p.k, ",", p.WeightColumns())
                                              : absl::StrCat(p.WeightColumns(), ",", p.k);
-    add(p.weights, absl::StrCat(p.experts, ",", matrix), p.experts * p.WeightColumns() * p.k,
-        false);
+    if (p.HasCodes()) {
+      add(DType::kS8, absl::StrCat(p.experts, ",", p.WeightColumns(), ",", p.k / 2),
+          p.experts * p.WeightColumns() * (p.k / 2), false);
+    } else {
+      add(p.weights, absl::StrCat(p.experts, ",", matrix), p.experts * p.WeightColumns() * p.k,
+          false);
+    }
     if (p.by_ends) {
       add(DType::kS32, absl::StrCat(p.experts), p.experts, false);
     } else {
@@ -76,6 +81,13 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
       const int64_t experts = p.weight_scale_expert != 0 ? p.experts : 1;
       add(DType::kF32, absl::StrCat(experts, ",", columns, ",", of_k), experts * columns * of_k,
           false);
+    }
+    if (p.HasCodes()) {
+      const int64_t groups = p.k / p.codes.group, values = p.experts * p.WeightColumns() * groups;
+      const std::string dims = absl::StrCat(p.experts, ",", p.WeightColumns(), ",", groups);
+      add(p.codes.scale, dims, values, false);
+      if (p.codes.zero == FourBitZero::kGroups) add(p.codes.zero_type, dims, values, false);
+      if (p.codes.zero == FourBitZero::kNumber) add(p.codes.zero_type, "", 1, false);
     }
     for (const int input : p.OperandInputs()) {
       const GroupedLeaf& leaf = p.LeafOf(input);
@@ -108,6 +120,7 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     const GroupedProduct& p = ProblemOf(kernel.spec);
     out.words = {"grouped product"};
     if (p.IsPair()) out.words = {"grouped gate", "up"};
+    if (p.HasCodes()) out.words.insert(out.words.begin(), "unpack weights");
     for (std::string& word : GroupedWords(p)) out.words.push_back(std::move(word));
     return out;
   }
@@ -120,13 +133,18 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     return absl::StrCat(ProblemOf(spec).ToString(),
                         ScheduleOf(spec).IsWarpDots()   ? " dots of warps"
                         : ScheduleOf(spec).block_m == 0 ? " dots"
-                        : ScheduleOf(spec).swapped > 0  ? " steps swapped"
-                                                        : " steps",
+                        : ScheduleOf(spec).slices > 0
+                            ? absl::StrCat(" slices", ScheduleOf(spec).slices)
+                        : ScheduleOf(spec).swapped > 0 ? " steps swapped"
+                                                       : " steps",
                         "\n");
   }
   absl::Status CheckRowOrder(const KernelSpec& spec) const override {
     if (ScheduleOf(spec).IsWarpDots()) {
       return absl::FailedPreconditionError("sums are of warps, must be of tensor cores or threads");
+    }
+    if (ScheduleOf(spec).slices > 0) {
+      return absl::FailedPreconditionError("sums are of slices of K, must be of steps of 16");
     }
     return ScheduleOf(spec).swapped > 0
                ? absl::FailedPreconditionError("operands are swapped, must not be")
@@ -139,6 +157,7 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
                                                  bool replaces) const override {
     std::vector<RankedGrouped> ranked =
         SearchGrouped(Of(run), bucket, model, options.batch_invariant);
+    if (ranked.empty()) return CheckSchedule(Of(run), {8, 32, 4, 1, 0, 1}, model);
     // The last one is for who finds the others refused.
     const auto most = static_cast<size_t>(std::max(1, options.top_k));
     if (!replaces) ranked.resize(std::min(most, std::max<size_t>(1, ranked.size() - 1)));

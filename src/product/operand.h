@@ -58,6 +58,11 @@ constexpr ElementRow ElementOf(DType element) {
   return row == nullptr ? ElementRow{} : *row;
 }
 
+// Its type in the device library; the table has no f32, which no tensor core takes here.
+constexpr const char* DeviceTypeOf(DType dtype) {
+  return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
+}
+
 // Whether wgmma has this N, a multiple of 8 up to 256. For integers it has fewer.
 constexpr bool HasColumns(const ElementRow& element, int64_t n) {
   return !element.exact || n <= 32 || n % 16 == 0;

@@ -42,6 +42,20 @@ TEST_F(FourBits, ProductsOfEveryFormEqualTheReference) {
   }
 }
 
+// Every format and order, ragged columns and K, one expert with all rows and many with few.
+TEST_F(FourBits, ExpertsEqualTheReference) {
+  for (const char* format : {"group=128", "group=32 zeros=1", "group=32 codes=e2m1"}) {
+    for (const char* sizes :
+         {"experts=8 top=2 n=256 k=1280 l=200 order=gate_up",
+          "experts=60 top=4 n=128 k=384 l=352 order=interleaved bias1=1 bias2=1"}) {
+      Expect(absl::StrCat("four_bit_grouped_gated_ffn m=M act=silu ", sizes, " ", format));
+    }
+  }
+  Expect(
+      "four_bit_grouped_gated_ffn m=M experts=1 top=1 n=128 k=512 l=128 act=gelu_tanh group=64 "
+      "dtype=f16");
+}
+
 TEST_F(FourBits, GatedFfnsEqualTheReference) {
   Expect("four_bit_gated_ffn m=M n=512 k=1024 l=328 act=silu group=128");
   Expect("four_bit_gated_ffn m=M n=512 k=1024 l=328 act=gelu_tanh group=32 codes=e2m1 dtype=f16");

@@ -61,13 +61,14 @@ struct FourBits {
     }
   }
   static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
-    if constexpr (kForm == kE2M1) {  // magnitudes at bits 8 to 6 are numbers * 2^-126
-      v[0] = Of::mul(((x << 12) & 0x80008000u) | ((x << 6) & 0x01C001C0u), f.scale);
-      v[1] = Of::mul(((x << 8) & 0x80008000u) | ((x << 2) & 0x01C001C0u), f.scale);
-      v[2] = Of::mul(((x << 4) & 0x80008000u) | ((x >> 2) & 0x01C001C0u), f.scale);
-      v[3] = Of::mul((x & 0x80008000u) | ((x >> 6) & 0x01C001C0u), f.scale);
+    const u32 y = __byte_perm(x, 0, 0x4321);  // x >> 8, which no shift to the left joins
+    if constexpr (kForm == kE2M1) {           // magnitudes at bits 8 to 6 are numbers * 2^-126
+      // A multiplication puts a code into two places, of which one has the sign.
+      v[0] = Of::mul((x & kLowCodes) * 0x1040u & kNumber, f.scale);
+      v[1] = Of::mul((x & kHighCodes) * 0x104u & kNumber, f.scale);
+      v[2] = Of::mul((y & kLowCodes) * 0x1040u & kNumber, f.scale);
+      v[3] = Of::mul((y & kHighCodes) * 0x104u & kNumber, f.scale);
     } else {
-      const u32 y = x >> 8;
       v[0] = low(x & kLowCodes, f);
       v[1] = high(x & kHighCodes, f);
       v[2] = low(y & kLowCodes, f);
@@ -76,6 +77,7 @@ struct FourBits {
   }
 
  private:
+  static constexpr u32 kNumber = 0x81C081C0u;  // a sign, and a magnitude at bits 8 to 6
   static SINTER_DEVICE u32 low(u32 codes, const Factors& f) {
     if constexpr (kForm == kU4Fused) return Of::fma(codes, f.scale, f.shift);
     return Of::mul(Of::fma(codes, 0x7F007F00u, f.shift), f.scale);  // 2^127

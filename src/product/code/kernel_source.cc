@@ -80,10 +80,6 @@ std::string ProductText(const char* name, int width, const MatrixProduct& p,
                           p.StagedK(), tile.block_n, tile.split_k, shares);
 }
 
-// In the device library; the table has no f32, which wgmma does not take.
-const char* DeviceType(DType element) {
-  return element == DType::kF32 ? "Float32" : ElementOf(element).device_type;
-}
 const char* StoredType(DType element) {
   return element == DType::kF32 ? "float" : ElementOf(element).stored_type;
 }
@@ -97,7 +93,7 @@ std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSou
   const bool f32 = product.result == DType::kF32 && !product.epilogue.program.for_codes;
   const std::string bias =
       part.leaves ? absl::StrCat("LeavesOf<", part.name, ">")
-                  : std::string(DeviceType(product.epilogue.bias().value_or(product.result)));
+                  : std::string(DeviceTypeOf(product.epilogue.bias().value_or(product.result)));
   return absl::StrCat("  using Bias", suffix, " = ", bias, ";\n  using Activation", suffix, " = ",
                       part.activation.empty() ? ActivationName(product.epilogue.activation(), f32)
                                               : part.activation,
@@ -116,7 +112,7 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   std::string text = "struct Config {\n";
   absl::StrAppend(&text, "  using Element = ", element.device_type, ";\n");
   const bool codes = p.back().epilogue.quantize.has_value();  // of f32 results
-  absl::StrAppend(&text, "  using Result = ", DeviceType(codes ? DType::kF32 : p.back().result),
+  absl::StrAppend(&text, "  using Result = ", DeviceTypeOf(codes ? DType::kF32 : p.back().result),
                   ";\n");
   absl::StrAppend(&text, EpilogueTypes(p, 0, program, ""));
   if (p.size() == 2) absl::StrAppend(&text, EpilogueTypes(p, 1, program, "2"));
@@ -152,7 +148,7 @@ std::string MatrixType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
   const EpilogueProgram& program = last.epilogue.program;
   if (!last.epilogue.has_residual()) return "NoMatrix";
-  const std::string leaf = absl::StrCat("MatrixLeaf<", DeviceType(program.MatrixType()), ", ",
+  const std::string leaf = absl::StrCat("MatrixLeaf<", DeviceTypeOf(program.MatrixType()), ", ",
                                         last.n, ", ", Bool(code.residual.aligned));
   if (program.written()) return leaf + ">";
   const EpilogueForm form = last.epilogue.form();
@@ -179,7 +175,7 @@ std::string RowScalingType(const MatrixProduct& p) {
   if (p.ReadsRow()) {
     const EpilogueProgram& program = p.epilogue.program;
     const DType element = program.TypeOf(program.InputsOf(LeafKind::kRow)[0]);
-    return absl::StrCat("RowFactors<", DeviceType(element), ">");
+    return absl::StrCat("RowFactors<", DeviceTypeOf(element), ">");
   }
   if (p.epilogue.norm.has_value()) return "RowNorms<Config>";
   if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
@@ -237,7 +233,7 @@ std::string AuxType(const ProductCode& code) {
   std::vector<std::string> list;
   for (const RowLayout& layout : code.aux) {
     const DType type = program.AuxType(static_cast<int>(list.size()));
-    list.push_back(absl::StrCat("AuxResult<", DeviceType(type), ", ", Bool(layout.aligned), ">"));
+    list.push_back(absl::StrCat("AuxResult<", DeviceTypeOf(type), ", ", Bool(layout.aligned), ">"));
   }
   return list.empty() ? "" : absl::StrCat("AuxResults<", absl::StrJoin(list, ", "), ">");
 }

@@ -96,12 +96,12 @@ TEST(FourBitFinder, TakesOtherScalesAndZerosButNoOtherArithmetic) {
   const std::vector<FourBitProduct> wide = found(OwnChain(DType::kF32, false, false, 1));
   ASSERT_EQ(wide.size(), 1u);
   EXPECT_EQ(wide[0].weights.zero_value, 7.5);
-  EXPECT_EQ(FormOf(wide[0]), 3);  // in f32
+  EXPECT_EQ(FormOf(wide[0].weights, DType::kBF16), 3);  // in f32
   const std::vector<FourBitProduct> number = found(OwnChain(DType::kBF16, true, false, 1));
   ASSERT_EQ(number.size(), 1u);
   EXPECT_EQ(number[0].weights.zero, FourBitZero::kNumber);
-  EXPECT_EQ(FormOf(number[0]), 3);
-  EXPECT_EQ(FormOf(found(OwnChain(DType::kBF16, false, false, 1)).at(0)), 1);
+  EXPECT_EQ(FormOf(number[0].weights, DType::kBF16), 3);
+  EXPECT_EQ(FormOf(found(OwnChain(DType::kBF16, false, false, 1)).at(0).weights, DType::kBF16), 1);
   // The matrix is an output too, or twice the composite.
   EXPECT_TRUE(found(OwnChain(DType::kBF16, false, true, 1)).empty());
   EXPECT_TRUE(found(OwnChain(DType::kBF16, false, false, 2)).empty());

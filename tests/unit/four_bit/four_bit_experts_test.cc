@@ -1,0 +1,180 @@
+// Grouped products that unpack weights of four bits: which ones of a chain they are, what planning
+// makes of them, and what their kernels are asked to do.
+#include <functional>
+
+#include "src/chain/composites_four_bits.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/product_runs.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/grouped_family.h"
+#include "src/plan/kernel_code.h"
+#include "tests/support/test.h"
+
+namespace sinter {
+namespace {
+
+std::shared_ptr<const Chain> ExpertsOf(const std::string& rest) {
+  const std::string line = absl::StrCat("four_bit_grouped_gated_ffn m=M ", rest);
+  Problem problem = Got(ParseProblem(line), line);
+  return Got(NormalFormOf(std::make_shared<const Chain>(std::move(problem.chain))))->chain;
+}
+
+// The grouped products of a chain's runs where weights may be unpacked.
+std::vector<GroupedProduct> GroupedIn(const Chain& chain) {
+  Absorbed absorbed;
+  absorbed.four_bits = true;
+  std::vector<GroupedProduct> found;
+  for (const GraphRun& run : FindProductRuns(chain, 8, nullptr, absorbed).runs) {
+    if (run.own.family == &GroupedFamily()) found.push_back(GroupedKernels::Of(run.own));
+  }
+  return found;
+}
+
+constexpr char kSizes[] = "experts=8 top=2 n=192 k=128 l=64 act=silu";
+
+TEST(FourBitExperts, ReadBackEveryFormat) {
+  for (const char* rest : {"group=64", "group=32 zeros=1", "group=32 codes=e2m1 dtype=f16"}) {
+    for (const char* order : {"gate_up", "interleaved"}) {
+      SCOPED_TRACE(absl::StrCat(rest, " ", order));
+      const std::vector<GroupedProduct> found =
+          GroupedIn(*ExpertsOf(absl::StrCat(kSizes, " order=", order, " bias1=1 bias2=1 ", rest)));
+      ASSERT_EQ(found.size(), 2u);
+      const bool zeros = absl::StrContains(rest, "zeros");
+      for (const GroupedProduct& p : found) {
+        ASSERT_TRUE(p.HasCodes());
+        EXPECT_EQ(p.codes.e2m1, absl::StrContains(rest, "e2m1"));
+        EXPECT_EQ(p.codes.zero, zeros ? FourBitZero::kGroups : FourBitZero::kConstant);
+        EXPECT_EQ(p.codes.byte_stride, p.k / 2);
+        EXPECT_EQ(p.codes.byte_expert, p.WeightColumns() * p.k / 2);
+        EXPECT_EQ(p.codes.scale_expert, p.WeightColumns() * p.k / p.codes.group);
+        EXPECT_EQ(p.codes.zero_expert, zeros ? p.codes.scale_expert : 0);
+        EXPECT_EQ(p.weights, p.rows);
+      }
+      EXPECT_TRUE(found[0].IsPair());
+      EXPECT_FALSE(found[0].early);
+      EXPECT_TRUE(found[1].early);  // its codes do not depend on the first product
+    }
+  }
+}
+
+TEST(FourBitExperts, OthersThatReadTheMatrixKeepItInMemory) {
+  for (const bool given : {false, true}) {
+    ChainBuilder b;
+    const auto constant = [](int64_t n) { return Dim::Constant(n); };
+    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), constant(128)}});
+    const ValueId w = *b.Input({DType::kS8, {constant(4), constant(48), constant(64)}});
+    const ValueId scale = *b.Input({DType::kBF16, {constant(4), constant(48), constant(4)}});
+    const ValueId ids = *b.Input({DType::kS32, {Dim::M(), constant(2)}});
+    const ValueId matrix = *b.Cast(*AddDequantizeE2M1(b, w, scale), DType::kBF16);
+    const ValueId y = *b.GroupedMatmul(a, matrix, ids, true);
+    EXPECT_OK(b.Output(*b.Cast(y, DType::kBF16)));
+    if (given) {
+      EXPECT_OK(b.Output(matrix));
+    }
+    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(Got(b.Finish()))));
+    const std::vector<GroupedProduct> found = GroupedIn(*form->chain);
+    EXPECT_EQ(std::any_of(found.begin(), found.end(), [](const auto& p) { return p.HasCodes(); }),
+              !given);
+  }
+}
+
+TEST(FourBitExperts, AnFfnIsTwoKernelsAndASum) {
+  const auto chain = ExpertsOf(
+      "experts=32 top=4 n=2880 k=2880 l=2880 act=silu order=interleaved group=32 codes=e2m1 "
+      "bias1=1 bias2=1 alpha=1.702 beta=1 limit=7");
+  for (const int64_t m : {1, 64}) {
+    const Plan plan = Got(PlanChain(*chain, m, *BuiltinModel("h200"), {})).chosen;
+    ASSERT_TRUE(plan.absorbed.four_bits) << plan.ToText();
+    EXPECT_EQ(plan.kernels.size(), 3u);
+    const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, *BuiltinModel("h200")));
+    EXPECT_OK(made.recipe.Check());
+    EXPECT_THAT(made.request.source, HasSubstr("GroupedFourBit<Config>::run"));
+    EXPECT_THAT(made.request.source, HasSubstr("kForm = 2"));
+    // Rows, bytes, ids, scales and biases are buffers of the chain; what it stores is not.
+    const auto& places = GroupedKernels::Of(plan.kernels[0].spec).places;
+    ASSERT_EQ(places.size(), 6u);
+    for (size_t i = 0; i < 5; ++i) EXPECT_NE(places[i].buffer, kWorkspaceBuffer);
+    EXPECT_EQ(places[5].buffer, kWorkspaceBuffer);
+    const Decisions decisions = Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
+    EXPECT_TRUE(decisions.absorbed.four_bits);
+  }
+}
+
+TEST(FourBitExperts, BatchInvariantPlansHaveNone) {
+  FusionOptions options;
+  options.batch_invariant = true;
+  const auto chain = ExpertsOf(absl::StrCat(kSizes, " group=32"));
+  const Plan plan = Got(PlanChain(*chain, 8, *BuiltinModel("h200"), options)).chosen;
+  EXPECT_FALSE(plan.absorbed.four_bits) << plan.ToText();
+}
+
+GroupedProduct SampleOfExperts(const char* rest = "group=32") {
+  return GroupedIn(*ExpertsOf(absl::StrCat(kSizes, " ", rest))).at(0);
+}
+
+TEST(FourBitExperts, BytesReadBackAndDamageIsRefused) {
+  const GroupedProduct p = SampleOfExperts("group=64 zeros=1");
+  const auto written = [](const GroupedProduct& product) {
+    ByteWriter w;
+    product.Write(w);
+    return w.Take();
+  };
+  const auto read = [](const std::string& bytes) {
+    ByteReader r(bytes);
+    return GroupedProduct::Read(r);
+  };
+  EXPECT_EQ(Got(read(written(p))), p);
+  const auto refused = [&](const std::function<void(GroupedProduct*)>& change) {
+    GroupedProduct other = p;
+    change(&other);
+    return Fails(read(written(other)).status(), absl::StatusCode::kDataLoss, "four bits");
+  };
+  EXPECT_TRUE(refused([](auto* o) { o->codes.group = 48; }));
+  EXPECT_TRUE(refused([](auto* o) { o->codes.group = 0; }));
+  EXPECT_TRUE(refused([](auto* o) { o->codes.byte_stride = 72; }));
+  EXPECT_TRUE(refused([](auto* o) { o->codes.scale_expert = -1; }));
+  EXPECT_TRUE(refused([](auto* o) { o->rows = o->weights = DType::kF32; }));
+  EXPECT_TRUE(refused([](auto* o) { o->input_major = true; }));
+}
+
+TEST(FourBitExperts, SchedulesAreLegalAndRefusalsNameFieldValueAndBound) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const GroupedProduct p = SampleOfExperts();
+  const std::vector<RankedGrouped> ranked = SearchGrouped(p, 8, model, false);
+  ASSERT_FALSE(ranked.empty());
+  for (const RankedGrouped& one : ranked) {
+    EXPECT_OK(CheckSchedule(p, one.schedule, model));
+    EXPECT_LE(one.schedule.Threads(), 768);
+    ByteWriter w;
+    one.schedule.Write(w);
+    const std::string bytes = w.Take();
+    ByteReader r(bytes);
+    EXPECT_EQ(Got(GroupedSchedule::Read(r)), one.schedule);
+  }
+  const auto why = [&](const std::function<void(GroupedSchedule*)>& change) {
+    GroupedSchedule s = ranked.front().schedule;
+    change(&s);
+    return std::string(CheckSchedule(p, s, model).message());
+  };
+  EXPECT_THAT(why([](auto* s) { s->slices = 0; }),
+              HasSubstr("slices are 0, must be at least 1 of weights of four bits"));
+  EXPECT_THAT(why([](auto* s) { s->slices = 5; }), HasSubstr("slices is 5, must be in [1, 4]"));
+  EXPECT_THAT(why([](auto* s) { s->block_m = 64; }),
+              HasSubstr("block_m is 64, must be 8, 16 or 32"));
+  EXPECT_THAT(why([](auto* s) { s->block_n = 48; }),
+              HasSubstr("block_n is 48, must be a multiple of 32"));
+  EXPECT_THAT(why([](auto* s) { s->slices = 4, s->block_n = 256; }),
+              HasSubstr("must be in [1, 768]"));
+  EXPECT_THAT(why([](auto* s) { s->stages = 13; }), HasSubstr("stages is 13"));
+  EXPECT_THAT(why([](auto* s) { s->swapped = 1; }), HasSubstr("swapped is 1, must be in [0, 0]"));
+  GroupedProduct gaps = p;
+  gaps.codes.byte_expert += 64;
+  EXPECT_TRUE(Says(CheckSchedule(gaps, ranked.front().schedule, model), "must be without gaps"));
+  GroupedProduct plain = p;
+  plain.codes = FourBitWeights();
+  EXPECT_TRUE(Says(CheckSchedule(plain, ranked.front().schedule, model), "must be 0"));
+}
+
+}  // namespace
+}  // namespace sinter
