@@ -3,33 +3,20 @@
 // reference with poisoned outputs.
 #include "src/normal/normal_form.h"
 #include "tests/gpu/gpu_tests.h"
+#include "tests/gpu/other_chip.h"
 #include "tests/support/epilogue_chains.h"
 
 namespace sinter::gpu_testing::mma {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr size_t kPlans = 3;  // of each chain
 constexpr int kDrawn = 40;
 
 class MmaProducts : public ::testing::Test {
  protected:
-  // The GPU under the model of another chip, whose `arch` is PTX.
-  static std::unique_ptr<Ports> PortsOf(const char* chip, const char* arch) {
-    DeviceModel model = *BuiltinModel(chip);
-    model.arch = arch;
-    const fs::path file = fs::temp_directory_path() / absl::StrCat("sinter-", getpid(), ".model");
-    std::ofstream(file) << model.ToText();
-    Config config = TestConfig();
-    config.device_model = file.string();
-    auto ports = std::make_unique<Ports>(Got(MakePorts(config, 0, "", StderrLog())));
-    fs::remove(file);
-    return ports;
-  }
   void SetUp() override {
-    ports_[0] = PortsOf("a100", "compute_80");
-    ports_[1] = PortsOf("rtx-4090", "compute_89");
+    ports_[0] = Got(PortsOfPtx(TestConfig(), *BuiltinModel("a100"), "compute_80"));
+    ports_[1] = Got(PortsOfPtx(TestConfig(), *BuiltinModel("rtx-4090"), "compute_89"));
   }
 
   // `rows` at most; with fewer too.
@@ -57,11 +44,11 @@ class MmaProducts : public ::testing::Test {
   }
   void TearDown() override { std::printf("%d plans ran\n", ran_); }
 
-  const Ports& a100() const { return *ports_[0]; }
-  const Ports& rtx4090() const { return *ports_[1]; }
+  const Ports& a100() const { return ports_[0]; }
+  const Ports& rtx4090() const { return ports_[1]; }
 
  private:
-  std::unique_ptr<Ports> ports_[2];
+  Ports ports_[2];
   int ran_ = 0;
 };
 

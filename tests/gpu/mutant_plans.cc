@@ -68,6 +68,26 @@ absl::StatusOr<std::vector<Plan>> AttentionPlans(const Chain& chain, const Devic
   return plans;
 }
 
+// K ends in the middle of a step, rows of tiles in the middle of one. The second schedule divides
+// each step among slices.
+absl::StatusOr<Chain> MakeMmaChain() {
+  SINTER_ASSIGN_OR_RETURN(Problem problem, ParseProblem("matmul m=M n=264 k=1032 act=relu"));
+  SINTER_ASSIGN_OR_RETURN(const auto form,
+                          NormalFormOf(std::make_shared<const Chain>(std::move(problem.chain))));
+  return *form->chain;
+}
+
+absl::StatusOr<std::vector<Plan>> MmaPlans(const Chain& chain, const DeviceModel& model,
+                                           const Mutation& mutation) {
+  std::vector<Plan> plans;
+  for (const MmaSchedule& schedule :
+       {MmaSchedule{64, 64, 32, 32, 1, 3}, MmaSchedule{32, 32, 16, 16, 2, 4}}) {
+    SINTER_ASSIGN_OR_RETURN(Plan plan, MmaPlanOf(chain, MutantRows(mutation), model, schedule));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
 // A product of normalised rows.
 Chain MakeNormedChain() {
   return ReadChain("x: bf16[M,1032]; w: const bf16[2304,1032]; out bf16(rmsnorm(x, 1e-5) @ w.T)");
@@ -120,6 +140,7 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
     case Needs::kGrouped:
     case Needs::kSwapped:
     case Needs::kSplitKeys:
+    case Needs::kMma:
       return true;
     case Needs::kNormTiles:
       return SizesOf(problem, s).first_tiles > s.grid;
@@ -168,6 +189,13 @@ std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceM
 
 }  // namespace
 
+DeviceModel MutantModel(const DeviceModel& own, const Mutation& mutation) {
+  if (mutation.needs != Needs::kMma) return own;
+  DeviceModel model = *BuiltinModel("a100");
+  model.arch = "compute_80";
+  return model;
+}
+
 // Where weights stay, lanes take several row tiles. Norms are computed where there are few rows.
 int64_t MutantRows(const Mutation& mutation) {
   if (mutation.dataflow == Dataflow::kResidentWeights) return 1024;
@@ -187,6 +215,7 @@ absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
   if (OfNorms(mutation)) return MakeNormedChain();
   if (OfGrouped(mutation)) return MakeGroupedChain(mutation.needs);
   if (mutation.needs == Needs::kSplitKeys) return MakeAttentionChain();
+  if (mutation.needs == Needs::kMma) return MakeMmaChain();
   return MakeFfnChain(SpecFor(mutation.dataflow));
 }
 
@@ -207,6 +236,7 @@ absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceMo
                                               const Mutation& mutation) {
   if (OfGrouped(mutation)) return GroupedPlans(chain, model, mutation);
   if (mutation.needs == Needs::kSplitKeys) return AttentionPlans(chain, model, mutation);
+  if (mutation.needs == Needs::kMma) return MmaPlans(chain, model, mutation);
   const int64_t rows = MutantRows(mutation);
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, rows, true));
   const ProductSequence& problem = matched.sequence;

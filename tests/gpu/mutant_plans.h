@@ -8,6 +8,9 @@
 
 namespace sinter::gpu_testing {
 
+// The chip whose plans show the mutation, of which `own` is the GPU that runs them. Its `arch` is
+// the one that code is made for.
+DeviceModel MutantModel(const DeviceModel& own, const Mutation& mutation);
 int64_t MutantRows(const Mutation& mutation);
 absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation);
 // The number of the chain's input, in canonical order, that has the rows of its first product.

@@ -4,6 +4,8 @@
 
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/mutant.h"
+#include "tests/gpu/mutant_plans.h"
+#include "tests/gpu/other_chip.h"
 
 extern char** environ;
 
@@ -14,14 +16,22 @@ constexpr int kSkipped = 77, kSurvivedExit = 0, kKilledExit = 1, kBrokenExit = 2
 constexpr double kStartSeconds = 30;
 constexpr int kAtOnce = 6;  // processes that share the GPU
 
+absl::StatusOr<Ports> PortsOf(const Mutation& mutation) {
+  SINTER_ASSIGN_OR_RETURN(Ports own, MakePorts(TestConfig(), 0, "", LogSink()));
+  const DeviceModel model = MutantModel(own.model, mutation);
+  if (model.arch == own.model.arch) return own;
+  return PortsOfPtx(TestConfig(), model, model.arch);
+}
+
 int RunOne(int index) {
   const std::vector<Mutation> mutations = AllMutations();
   if (index < 0 || index >= static_cast<int>(mutations.size())) return kBrokenExit;
   Watchdog watchdog;
-  watchdog.Begin(mutations[static_cast<size_t>(index)].name, kStartSeconds);
-  const auto ports = MakePorts(TestConfig(), 0, "", LogSink());
+  const Mutation& mutation = mutations[static_cast<size_t>(index)];
+  watchdog.Begin(mutation.name, kStartSeconds);
+  const auto ports = PortsOf(mutation);
   Outcome outcome{Fate::kBroken, std::string(ports.status().message())};
-  if (ports.ok()) outcome = RunMutant(*ports, mutations[static_cast<size_t>(index)], &watchdog);
+  if (ports.ok()) outcome = RunMutant(*ports, mutation, &watchdog);
   std::printf("%.200s\n", outcome.detail.c_str());
   std::fflush(stdout);
   // Destructors would wait for a device that may be lost.

@@ -13,7 +13,7 @@ constexpr char kTable[] = "tests/gpu/mutations.txt";  // programs run in the roo
 constexpr absl::string_view kNeeds[] = {
     "",        "split",      "both split", "many tiles", "pairs",       "slab",
     "early C", "short ring", "long ring",  "window",     "half window", "chunks",
-    "norm",    "norm tiles", "grouped",    "swapped",    "split keys"};
+    "norm",    "norm tiles", "grouped",    "swapped",    "split keys",  "mma"};
 
 [[noreturn]] void Refuse(absl::string_view what) {
   throw std::runtime_error(absl::StrCat(kTable, ": ", what));

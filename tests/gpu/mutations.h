@@ -1,4 +1,5 @@
-// Mutations: device headers with one wait, fence or arrive taken out. Each must be caught.
+// Mutations: device headers with one wait, fence or arrive taken out, or one place that is wrong.
+// Each must be caught.
 #pragma once
 
 #include "src/base/compile_request.h"
@@ -26,6 +27,7 @@ enum class Needs {
   kGrouped,     // grouped products, whose tiles a block has one at a time
   kSwapped,     // grouped products in swapped tiles
   kSplitKeys,   // attention whose keys the blocks of one cluster split, an item after another
+  kMma,         // a product by mma.sync, as PTX of a chip without wgmma
 };
 
 struct Mutation {

@@ -24,8 +24,9 @@ TEST(Mutations, EachAppliesToTheDeviceLibrary) {
 }
 
 TEST(Mutations, EachHasSchedulesThatShowIt) {
-  const DeviceModel model = BuiltinModel("h200").value();
+  const DeviceModel own = BuiltinModel("h200").value();
   for (const Mutation& mutation : AllMutations()) {
+    const DeviceModel model = MutantModel(own, mutation);
     const Chain chain = Got(MakeMutantChain(mutation), mutation.name);
     const auto plans = Got(MutantPlans(chain, model, mutation), mutation.name);
   }

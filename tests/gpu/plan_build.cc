@@ -3,6 +3,7 @@
 #include "src/fusion/fusion.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
+#include "src/plan/mma_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "src/product/search/space.h"
@@ -110,6 +111,21 @@ absl::StatusOr<Plan> AttentionPlanOf(const Chain& chain, int64_t bucket, const D
     return absl::InternalError(absl::StrCat("not one kernel of attention: ", plan.ToText()));
   }
   AttentionSpec own = AttentionKernels::Of(plan.kernels[0].spec);
+  SINTER_RETURN_IF_ERROR(CheckSchedule(own.code.problem, schedule, model));
+  own.code.schedule = schedule;
+  plan.kernels[0].spec.body = MakeBody(std::move(own));
+  return plan;
+}
+
+absl::StatusOr<Plan> MmaPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                               MmaSchedule schedule) {
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanChain(chain, bucket, model, {}));
+  Plan plan = std::move(planned.chosen);
+  if (plan.kernels.size() != 1 || plan.kernels[0].spec.family != &MmaFamily()) {
+    return absl::InternalError(absl::StrCat("not one product by mma.sync: ", plan.ToText()));
+  }
+  MmaSpec own = MmaKernels::Of(plan.kernels[0].spec);
+  schedule.grid = static_cast<int>(BlocksOf(own.code.problem, schedule));
   SINTER_RETURN_IF_ERROR(CheckSchedule(own.code.problem, schedule, model));
   own.code.schedule = schedule;
   plan.kernels[0].spec.body = MakeBody(std::move(own));

@@ -5,6 +5,7 @@
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
 #include "src/grouped/grouped.h"
+#include "src/mma/mma.h"
 #include "src/plan/kernel_code.h"
 #include "src/product/search/search.h"
 #include "tests/support/common.h"
@@ -43,6 +44,11 @@ absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const Dev
 // FAILED_PRECONDITION where the schedule is not legal.
 absl::StatusOr<Plan> AttentionPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                      const AttentionSchedule& schedule);
+
+// The plan of a chain, which must be a normal form, whose one kernel is a product by mma.sync with
+// `schedule`, whose grid it sets. FAILED_PRECONDITION where the schedule is not legal.
+absl::StatusOr<Plan> MmaPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                               MmaSchedule schedule);
 
 // Every legal schedule of the dataflow's space, in its order. Empty when there is none, as where
 // it takes another number of products.

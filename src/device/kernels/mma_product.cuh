@@ -81,15 +81,20 @@ struct MmaProduct {
     Sum sums[kMatrices][kTilesM][kTilesN][4] = {};
     multiply(sources(o, row, column, m), ring, sums);
     wait_copies<0>();
-    __syncthreads();  // all have read the ring to its end
+    meet();  // all have read the ring to its end
     keep(ring, sums);
-    __syncthreads();
+    meet();
     store(o, end, ring, row, column, m);
   }
 
  private:
   using Sums = Sum[kMatrices][kTilesM][kTilesN][4];
 
+  // What the block's threads did before, all see after it.
+  static SINTER_DEVICE void meet() {
+    jitter();
+    __syncthreads();
+  }
   static SINTER_DEVICE int thread() { return static_cast<int>(threadIdx.x); }
   static SINTER_DEVICE int lane() { return thread() % 32; }
   static SINTER_DEVICE int slice() { return thread() / 32 % kSlices; }
@@ -208,7 +213,7 @@ struct MmaProduct {
     u32 read = ring, write = ring + (kStages - 1) * kStageBytes;
     Fragments fragments[2];
     wait_copies<kStages - 2>();
-    __syncthreads();
+    meet();
     load(fragments[0], read, rows, weights, 0);
 #pragma unroll 1
     for (int step = 0; step < kSteps; ++step) {
@@ -217,7 +222,7 @@ struct MmaProduct {
       for (int part = 0; part < kParts; ++part) {
         if (part == kParts - 1) {
           wait_copies<kStages - 2>();
-          __syncthreads();  // the next stage is there, and all have read this one
+          meet();  // the next stage is there, and all have read this one
           read = next(ring, read);
         }
         load(fragments[(part + 1) % 2], read, rows, weights, (part + 1) % kParts);

@@ -8,9 +8,13 @@ namespace sinter {
 
 // Closes the group of this thread's copies since the last one. wait_copies leaves the kPending
 // newest groups under way; the thread then sees what it copied, others after a barrier.
-SINTER_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+SINTER_DEVICE void commit_copies() {
+  jitter();
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int kPending>
 SINTER_DEVICE void wait_copies() {
+  jitter();
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 

@@ -137,6 +137,7 @@ inline void Block::Enter() {
   host_block.threads_[host_block.current_].done = true;
 }
 
+inline void jitter() {}
 inline void __syncthreads() { host_block.Join(); }
 inline u32 shared_address(const void*) { return 0; }
 inline u32 __float_as_uint(float x) {
