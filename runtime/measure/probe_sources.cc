@@ -1,12 +1,17 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/measure/probes.h"
+#include "src/base/status.h"
 
 namespace sinter {
 namespace {
 
+// Which chips a probe measures: all, only those with wgmma, or only those without.
+enum class For { kAll, kHopper, kOthers };
+
 struct ProbeText {
   const char* entry;
   const char* text;
+  For chips;
 };
 
 // PTX ISA 9.0, sections "Data Movement and Conversion Instructions" and "mbarrier".
@@ -16,6 +21,9 @@ typedef unsigned long long u64;
 #define PROBE extern "C" __global__ void
 
 __device__ __forceinline__ u32 shared_of(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+)probe";
+
+constexpr char kHopperPrelude[] = R"probe(
 __device__ __forceinline__ void barrier_init(u64* barrier, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_of(barrier)), "r"(count) : "memory");
 }
@@ -80,6 +88,29 @@ PROBE __launch_bounds__(32) probe_stream(const char* from, int bytes, int apart,
     }
     if (++stage == kStages) stage = 0, parity ^= 1;
   }
+}
+)probe";
+
+// The same by copies of each thread, past L1: 256 threads of 64 bytes a chunk, up to five chunks
+// under way. Nobody reads the ring, so that a thread awaits only its own copies.
+constexpr char kCopies[] = R"probe(
+PROBE __launch_bounds__(256) probe_copies(const char* from, int bytes, int apart, int passes) {
+  constexpr int kChunk = 16384, kStages = 6;
+  extern __shared__ __align__(128) char ring[];
+  const char* begin = from + (apart ? (u64)blockIdx.x * bytes : 0) + threadIdx.x * 16;
+  const u32 to = shared_of(ring) + threadIdx.x * 16;
+  const int all = bytes / kChunk * passes;
+  int at = 0, stage = 0;
+  for (int i = 0; i < all; ++i) {
+#pragma unroll
+    for (int k = 0; k < kChunk; k += 4096) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + stage * kChunk + k), "l"(begin + at + k) : "memory");
+    }
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 5;" ::: "memory");
+    at = at + kChunk == bytes ? 0 : at + kChunk;
+    stage = stage + 1 == kStages ? 0 : stage + 1;
+  }
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 )probe";
 
@@ -203,15 +234,75 @@ PROBE __launch_bounds__(256) probe_tensor(float* out, int rounds) {
 }
 )probe";
 
+// Each of eight warps multiplies 64 rows by 32 columns a round, 32 bytes of K, out of registers: 16
+// mma.sync with sums of their own. The operands are random.
+constexpr char kMma[] = R"probe(
+__device__ __forceinline__ u32 word_of(u32 i) {
+  u32 h = (threadIdx.x * 32 + i + 1) * 2654435761u;
+  h ^= h >> 15, h *= 2246822519u, h ^= h >> 13;
+  return (h & PROBE_KEPT) | PROBE_SET;
+}
+PROBE __launch_bounds__(256) PROBE_ENTRY(PROBE_SUM* out, int rounds) {
+  u32 a[4][4], b[4][2];
+  PROBE_SUM d[16][4];
+#pragma unroll
+  for (u32 i = 0; i < 16; ++i) a[i / 4][i % 4] = word_of(i);
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) b[i / 2][i % 2] = word_of(16 + i);
+#pragma unroll
+  for (int i = 0; i < 64; ++i) d[i / 4][i % 4] = 0;
+  for (int i = 0; i < rounds; ++i) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      asm volatile("mma.sync.aligned." PROBE_MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                   : PROBE_D(d[j][0]), PROBE_D(d[j][1]), PROBE_D(d[j][2]), PROBE_D(d[j][3])
+                   : "r"(a[j / 4][0]), "r"(a[j / 4][1]), "r"(a[j / 4][2]), "r"(a[j / 4][3]), "r"(b[j % 4][0]), "r"(b[j % 4][1]));
+    }
+  }
+  PROBE_SUM sum = 0;
+#pragma unroll
+  for (int i = 0; i < 64; ++i) sum += d[i / 4][i % 4];
+  if (sum == (PROBE_SUM)12345) out[0] = sum;
+}
+)probe";
+
 constexpr ProbeText kProbes[] = {
-    {"probe_empty", kEmpty},   {"probe_stream", kStream},
-    {"probe_push", kPush},     {"probe_grid_barrier", kGridBarrier},
-    {"probe_reduce", kReduce}, {"probe_shared", kShared},
-    {"probe_tensor", kTensor},
+    {"probe_empty", kEmpty, For::kAll},
+    {"probe_stream", kStream, For::kHopper},
+    {"probe_copies", kCopies, For::kOthers},
+    {"probe_push", kPush, For::kHopper},
+    {"probe_grid_barrier", kGridBarrier, For::kAll},
+    {"probe_reduce", kReduce, For::kHopper},
+    {"probe_shared", kShared, For::kAll},
+    {"probe_tensor", kTensor, For::kHopper},
+    {"probe_mma", kMma, For::kOthers},
+    {"probe_mma_codes", kMma, For::kOthers},
 };
 
+bool IsFor(const ProbeText& probe, const ArchFeatures& chip) {
+  return probe.chips == For::kAll || (probe.chips == For::kHopper) == chip.products;
+}
+
+// What the instruction of kMma multiplies, and the words that are random operands of it: bf16 and
+// e4m3 of 0.5 to 1 and either sign, any s8.
+std::string MmaMacros(absl::string_view entry, int capability) {
+  const auto macros = [&](absl::string_view mma, absl::string_view sum, absl::string_view place,
+                          absl::string_view kept, absl::string_view set) {
+    return absl::StrCat("#define PROBE_ENTRY ", entry, "\n#define PROBE_MMA \"", mma,
+                        "\"\n#define PROBE_SUM ", sum, "\n#define PROBE_D \"", place,
+                        "\"\n#define PROBE_KEPT ", kept, "\n#define PROBE_SET ", set, "\n");
+  };
+  if (entry == "probe_mma") {
+    return macros("m16n8k16.row.col.f32.bf16.bf16.f32", "float", "+f", "0x807f807f", "0x3f003f00");
+  }
+  if (capability < kFirstE4M3) {
+    return macros("m16n8k32.row.col.s32.s8.s8.s32", "int", "+r", "0xffffffff", "0");
+  }
+  return macros("m16n8k32.row.col.f32.e4m3.e4m3.f32", "float", "+f", "0x87878787", "0x30303030");
+}
+
 // wgmma of 64 rows, 256 columns and 16 of K: its 128 accumulators have to be written out.
-std::string MmaMacro() {
+std::string WgmmaMacro() {
   constexpr int kAccumulators = 128;
   std::string names, operands;
   for (int i = 0; i < kAccumulators; ++i) {
@@ -226,20 +317,26 @@ std::string MmaMacro() {
 
 }  // namespace
 
-std::vector<std::string> ProbeEntries() {
+std::vector<std::string> ProbeEntries(const ArchFeatures& chip) {
   std::vector<std::string> entries;
-  for (const ProbeText& probe : kProbes) entries.emplace_back(probe.entry);
+  for (const ProbeText& probe : kProbes) {
+    if (IsFor(probe, chip)) entries.emplace_back(probe.entry);
+  }
   return entries;
 }
 
-CompileRequest ProbeRequest(const std::string& entry) {
+absl::StatusOr<CompileRequest> ProbeRequest(const std::string& entry, const std::string& arch) {
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures chip, FeaturesOf(arch));
   CompileRequest request;
   request.name = absl::StrCat(entry, ".cu");
-  request.arch = "sm_90a";
+  request.arch = arch;
   request.entry = entry;
   for (const ProbeText& probe : kProbes) {
     if (entry != probe.entry) continue;
-    request.source = absl::StrCat(kPrelude, probe.text == kTensor ? MmaMacro() : "", probe.text);
+    request.source =
+        absl::StrCat(kPrelude, probe.chips == For::kHopper ? kHopperPrelude : "",
+                     probe.text == kTensor ? WgmmaMacro() : "",
+                     probe.text == kMma ? MmaMacros(entry, chip.capability) : "", probe.text);
   }
   return request;
 }

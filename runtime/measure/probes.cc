@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "src/base/device_model.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -21,15 +20,16 @@ constexpr double kStreamShares[] = {0.9, 0.8, 0.7, 0.5, 0.3};  // of the SMs
 
 class Prober {
  public:
-  Prober(int sm_count, ProbeRunner* runner) : sms_(sm_count), runner_(runner) {}
+  Prober(const DeviceModel& model, const ArchFeatures& chip, ProbeRunner* runner)
+      : sms_(model.sm_count), l2_bytes_(model.l2_bytes), wgmma_(chip.products), runner_(runner) {}
 
   absl::StatusOr<ProbeTimings> Run() {
     SINTER_RETURN_IF_ERROR(runner_->Allocate(static_cast<uint64_t>(kSmBytes * sms_),
                                              kProbeReduceBuffer + uint64_t{kProbeReduceChunk}));
     SINTER_RETURN_IF_ERROR(Launches());
     SINTER_RETURN_IF_ERROR(Streams());
-    SINTER_RETURN_IF_ERROR(Clusters());
-    SINTER_RETURN_IF_ERROR(Rest());
+    SINTER_RETURN_IF_ERROR(OfEveryChip());
+    SINTER_RETURN_IF_ERROR(wgmma_ ? OfHopper() : OfOthers());
     return std::move(timings_);
   }
 
@@ -57,25 +57,29 @@ class Prober {
   // `bytes` of each block, its own or those of all, read `passes` times and twice as often.
   absl::Status Stream(int blocks, int64_t bytes, bool apart, int64_t passes, ProbeSlope* out) {
     ProbeLaunch stream;
-    stream.entry = "probe_stream";
+    stream.entry = wgmma_ ? "probe_stream" : "probe_copies";
     stream.pointers = {kSource};
     stream.integers = {bytes, apart ? 1 : 0};
-    stream.grid = blocks, stream.threads = 32, stream.shared_bytes = kProbeRing;
+    stream.grid = blocks, stream.threads = wgmma_ ? 32 : kProbeCopyThreads;
+    stream.shared_bytes = wgmma_ ? kProbeRing : kProbeCopyRing;
     return Slope(stream, passes, static_cast<double>(blocks * bytes), out);
   }
 
-  // A pass over memory is cold, also by few blocks, which read as much.
+  // A pass over memory is cold, also by few blocks, which read as much. Only Hopper's kernels ask
+  // what few blocks reach.
   absl::Status Streams() {
     std::vector<int> blocks = {sms_};
     for (const double share : kStreamShares) {
-      blocks.push_back(std::max(1, static_cast<int>(share * sms_)));
+      if (wgmma_) blocks.push_back(std::max(1, static_cast<int>(share * sms_)));
     }
     for (const int some : blocks) {
       timings_.hbm.push_back({some, {}});
       const int64_t bytes = kSmBytes * sms_ / some / kProbeChunk * kProbeChunk;
       SINTER_RETURN_IF_ERROR(Stream(some, bytes, true, 1, &timings_.hbm.back().bytes));
     }
-    SINTER_RETURN_IF_ERROR(Stream(sms_, kOwnBytes, true, 32, &timings_.l2_bytes));
+    const int64_t held = l2_bytes_ / 2 / sms_ / kProbeChunk * kProbeChunk;
+    const int64_t own = std::clamp(held, int64_t{kProbeChunk}, kOwnBytes);
+    SINTER_RETURN_IF_ERROR(Stream(sms_, own, true, 32, &timings_.l2_bytes));
     SINTER_RETURN_IF_ERROR(Stream(sms_, kAlikeBytes, false, 8, &timings_.l2_alike_bytes));
     return Stream(1, kAlikeBytes, false, 8, &timings_.intake_bytes);
   }
@@ -98,24 +102,28 @@ class Prober {
     return absl::OkStatus();
   }
 
-  absl::Status Rest() {
+  absl::Status OfEveryChip() {
     ProbeLaunch grid;
     grid.entry = "probe_grid_barrier";
     grid.pointers = {kTarget};
     grid.grid = sms_, grid.threads = 256, grid.waits_for_grid = true;
     SINTER_RETURN_IF_ERROR(Slope(grid, 100, 1, &timings_.grid_barriers));
+    ProbeLaunch shared;
+    shared.entry = "probe_shared";
+    shared.pointers = {kTarget};
+    shared.grid = sms_, shared.threads = 1024, shared.shared_bytes = kProbeSharedBytes;
+    const double read = 16.0 * kProbeSharedReads * shared.threads;
+    return Slope(shared, 100, read, &timings_.shared_bytes);
+  }
+
+  absl::Status OfHopper() {
+    SINTER_RETURN_IF_ERROR(Clusters());
     ProbeLaunch reduce;
     reduce.entry = "probe_reduce";
     reduce.pointers = {kTarget};
     reduce.grid = sms_, reduce.threads = 128;
     const double sms = sms_;
     SINTER_RETURN_IF_ERROR(Slope(reduce, 256, sms * kProbeReduceChunk, &timings_.reduce_bytes));
-    ProbeLaunch shared;
-    shared.entry = "probe_shared";
-    shared.pointers = {kTarget};
-    shared.grid = sms_, shared.threads = 1024, shared.shared_bytes = kProbeSharedBytes;
-    const double read = 16.0 * kProbeSharedReads * shared.threads;
-    SINTER_RETURN_IF_ERROR(Slope(shared, 100, read, &timings_.shared_bytes));
     ProbeLaunch tensor;
     tensor.entry = "probe_tensor";
     tensor.pointers = {kTarget};
@@ -124,7 +132,20 @@ class Prober {
     return Slope(tensor, 64, sms * kProbeTensorFlop, &timings_.tensor_flop);
   }
 
+  absl::Status OfOthers() {
+    ProbeLaunch mma;
+    mma.entry = "probe_mma";
+    mma.pointers = {kTarget};
+    mma.grid = sms_, mma.threads = kProbeMmaThreads;
+    const double flop = sms_ * kProbeMmaFlop;
+    SINTER_RETURN_IF_ERROR(Slope(mma, 64, flop, &timings_.tensor_flop));
+    mma.entry = "probe_mma_codes";
+    return Slope(mma, 64, 2 * flop, &timings_.tensor_code_flop);
+  }
+
   const int sms_;
+  const int64_t l2_bytes_;
+  const bool wgmma_;
   ProbeRunner* const runner_;
   ProbeTimings timings_;
 };
@@ -157,8 +178,9 @@ LaunchRecipe RecipeOf(const ProbeLaunch& launch) {
 
 }  // namespace
 
-absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner) {
-  return Prober(sm_count, runner).Run();
+absl::StatusOr<ProbeTimings> RunProbes(const DeviceModel& model, ProbeRunner* runner) {
+  SINTER_ASSIGN_OR_RETURN(const ArchFeatures chip, FeaturesOf(model.arch));
+  return Prober(model, chip, runner).Run();
 }
 
 absl::StatusOr<ProbeSlope> TimeLink(PeerMemory* from, PeerMemory* to) {
@@ -202,7 +224,8 @@ absl::Status ProbeRunner::Allocate(uint64_t source_bytes, uint64_t target_bytes)
 absl::StatusOr<std::shared_ptr<LoadedKernel>> ProbeRunner::Load(const LaunchRecipe& recipe) {
   std::string& cubin = cubins_[recipe.entry];
   if (cubin.empty()) {
-    SINTER_ASSIGN_OR_RETURN(CompiledKernel kernel, compiler_->Compile(ProbeRequest(recipe.entry)));
+    SINTER_ASSIGN_OR_RETURN(const CompileRequest request, ProbeRequest(recipe.entry, arch_));
+    SINTER_ASSIGN_OR_RETURN(CompiledKernel kernel, compiler_->Compile(request));
     cubin = std::move(kernel.cubin);
   }
   return loader_->Load(cubin, recipe);

@@ -8,11 +8,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/driver/driver.h"
+#include "src/base/arch.h"
 #include "src/base/compile_request.h"
+#include "src/base/device_model.h"
 #include "src/base/peer_memory.h"
 #include "src/base/ports.h"
 
@@ -39,11 +42,11 @@ struct ProbeLaunch {
   static constexpr int kSource = 0, kTarget = 1;
 };
 
-// One thread at a time. The ports must outlive it.
+// One thread at a time. The ports must outlive it. `arch`: what probes are compiled for.
 class ProbeRunner {
  public:
-  ProbeRunner(Compiler* compiler, Loader* loader, Measurer* measurer)
-      : compiler_(compiler), loader_(loader), measurer_(measurer) {}
+  ProbeRunner(std::string arch, Compiler* compiler, Loader* loader, Measurer* measurer)
+      : arch_(std::move(arch)), compiler_(compiler), loader_(loader), measurer_(measurer) {}
   ~ProbeRunner();
   ProbeRunner(const ProbeRunner&) = delete;
   ProbeRunner& operator=(const ProbeRunner&) = delete;
@@ -58,6 +61,7 @@ class ProbeRunner {
  private:
   absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(const LaunchRecipe& recipe);
 
+  const std::string arch_;
   Compiler* const compiler_;
   Loader* const loader_;
   Measurer* const measurer_;
@@ -79,25 +83,29 @@ struct ProbeStream {
   ProbeSlope bytes;
 };
 
-// Bytes are the total of all blocks. Arrays go by kClusterSizes.
+// Bytes are the total of all blocks. Arrays go by kClusterSizes. Chips without wgmma are timed by
+// other instructions, and only for what their kernels' predictions use: of them, `hbm` has one
+// stream, and reduce_bytes, dsm_bytes, resident_clusters and link_bytes are empty.
 struct ProbeTimings {
-  std::vector<ProbeStream> hbm;  // the first by every SM
-  ProbeSlope l2_bytes;           // every SM reads bytes of its own that L2 holds
-  ProbeSlope l2_alike_bytes;     // all read the same
-  ProbeSlope intake_bytes;       // only one SM reads
-  ProbeSlope shared_bytes;       // out of each SM's shared memory
-  ProbeSlope reduce_bytes;       // f32 sums into a buffer that L2 holds
-  ProbeSlope tensor_flop;
-  std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; none of size 1
-  std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
-  ProbeSlope grid_barriers;              // rounds
-  double empty_us = 0;                   // of a kernel that does nothing, after another one
-  ProbeSlope link_bytes;                 // pushed to another GPU (TimeLink); none without one
+  std::vector<ProbeStream> hbm;            // the first by every SM
+  ProbeSlope l2_bytes;                     // every SM reads bytes of its own that L2 holds
+  ProbeSlope l2_alike_bytes;               // all read the same
+  ProbeSlope intake_bytes;                 // only one SM reads
+  ProbeSlope shared_bytes;                 // out of each SM's shared memory
+  ProbeSlope reduce_bytes;                 // f32 sums into a buffer that L2 holds
+  ProbeSlope tensor_flop;                  // of bf16
+  ProbeSlope tensor_code_flop;             // of e4m3, or of s8 before sm_89; empty of Hopper
+  std::array<ProbeSlope, 5> dsm_bytes;     // pushed to other blocks of the cluster; none of size 1
+  std::array<int, 5> resident_clusters{};  // of blocks that fill an SM's shared memory
+  ProbeSlope grid_barriers;                // rounds
+  double empty_us = 0;                     // of a kernel that does nothing, after another one
+  ProbeSlope link_bytes;                   // pushed to another GPU (TimeLink); none without one
 };
 
-// Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are the
-// ports'. Nothing else should run on the device.
-absl::StatusOr<ProbeTimings> RunProbes(int sm_count, ProbeRunner* runner);
+// Times the device that `model` describes, of which only `arch`, `sm_count` and `l2_bytes` are
+// used. Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are
+// the ports'; INVALID_ARGUMENT for an unknown arch. Nothing else should run on the device.
+absl::StatusOr<ProbeTimings> RunProbes(const DeviceModel& model, ProbeRunner* runner);
 
 // Measures copies from `from`, which reaches `to`, to `to`. Takes 128 MiB of both.
 absl::StatusOr<ProbeSlope> TimeLink(PeerMemory* from, PeerMemory* to);
@@ -105,22 +113,26 @@ absl::StatusOr<ProbeSlope> TimeLink(PeerMemory* from, PeerMemory* to);
 // The kernels that measure a device, as CUDA C++ for the run-time compiler.
 
 // Sizes that the probes' source and their launches share.
-constexpr uint32_t kProbeChunk = 16384;            // bytes of one copy of probe_stream
-constexpr uint32_t kProbeRing = 12 * kProbeChunk;  // its dynamic shared memory
-constexpr uint32_t kProbeBlock = 220 * 1024;       // dynamic shared memory that fills an SM
-constexpr uint32_t kProbeExchange = 64 * 1024;     // bytes that a block sends in probe_push
-constexpr uint32_t kProbeSharedBytes = 64 * 1024;  // that probe_shared reads
-constexpr uint32_t kProbeSharedReads = 8;          // of 16 bytes, a thread and round
-constexpr uint32_t kProbeReduceChunk = 8192;       // bytes of one sum of probe_reduce
-constexpr uint32_t kProbeReduceBuffer = 8 << 20;   // into which it sums
+constexpr uint32_t kProbeChunk = 16384;               // bytes of one copy of probe_stream
+constexpr uint32_t kProbeRing = 12 * kProbeChunk;     // its dynamic shared memory
+constexpr int kProbeCopyThreads = 256;                // of probe_copies
+constexpr uint32_t kProbeCopyRing = 6 * kProbeChunk;  // its dynamic shared memory
+constexpr uint32_t kProbeBlock = 220 * 1024;          // dynamic shared memory that fills an SM
+constexpr uint32_t kProbeExchange = 64 * 1024;        // bytes that a block sends in probe_push
+constexpr uint32_t kProbeSharedBytes = 64 * 1024;     // that probe_shared reads
+constexpr uint32_t kProbeSharedReads = 8;             // of 16 bytes, a thread and round
+constexpr uint32_t kProbeReduceChunk = 8192;          // bytes of one sum of probe_reduce
+constexpr uint32_t kProbeReduceBuffer = 8 << 20;      // into which it sums
 constexpr uint32_t kProbeTensorShared = (128 + 256) * 128;  // operands of 64 columns, 2 bytes each
 constexpr uint32_t kProbeTensorThreads = 256;               // two warpgroups
 constexpr double kProbeTensorFlop = 2.0 * 128 * 256 * 64;   // of a block and round
+constexpr int kProbeMmaThreads = 256;                       // eight warps
+constexpr double kProbeMmaFlop = 2.0 * 8 * 64 * 32 * 16;    // of bf16; of 8-bit elements twice that
 
-// Every kernel's entry.
-std::vector<std::string> ProbeEntries();
-// For sm_90a. `entry`: one of ProbeEntries.
-CompileRequest ProbeRequest(const std::string& entry);
+// The entries of the kernels that measure a chip of these features.
+std::vector<std::string> ProbeEntries(const ArchFeatures& chip);
+// `entry`: one of ProbeEntries. INVALID_ARGUMENT for an unknown arch.
+absl::StatusOr<CompileRequest> ProbeRequest(const std::string& entry, const std::string& arch);
 
 }  // namespace sinter
 

@@ -72,6 +72,7 @@ class ModelMaker {
       : nearest_(nearest), t_(timings), model_(nearest) {}
 
   absl::StatusOr<DeviceModel> Make() {
+    SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(nearest_.arch));
     if (t_.hbm.empty()) return Internal("measuring hbm_bytes_per_us: no stream was timed");
     const absl::string_view whole = absl::StripSuffix(nearest_.name, "-measured");
     const std::string base(absl::StripSuffix(whole, "-adapted"));
@@ -81,9 +82,8 @@ class ModelMaker {
     }
     model_.name = absl::StrCat(base, "-measured");
     model_.measured = true;
-    SINTER_RETURN_IF_ERROR(Rates());
-    SINTER_RETURN_IF_ERROR(Times());
-    SINTER_RETURN_IF_ERROR(Clusters());
+    SINTER_RETURN_IF_ERROR(OfEveryChip());
+    SINTER_RETURN_IF_ERROR(features.products ? OfHopper() : OfOthers());
     return DeviceModel::FromText(model_.ToText());
   }
 
@@ -97,14 +97,23 @@ class ModelMaker {
     return Set(key, RateOf(key, slope));
   }
 
-  absl::Status Rates() {
+  absl::Status OfEveryChip() {
     SINTER_RETURN_IF_ERROR(SetRate("hbm_bytes_per_us", t_.hbm[0].bytes));
-    SINTER_RETURN_IF_ERROR(
-        Set("hbm_idle_loss", IdleLoss("hbm_idle_loss", t_.hbm, nearest_.sm_count)));
     SINTER_RETURN_IF_ERROR(SetRate("l2_bytes_per_us", t_.l2_bytes));
     SINTER_RETURN_IF_ERROR(SetRate("l2_shared_bytes_per_us", t_.l2_alike_bytes));
     SINTER_RETURN_IF_ERROR(SetRate("sm_intake_bytes_per_us", t_.intake_bytes));
     SINTER_RETURN_IF_ERROR(SetRate("shared_bytes_per_us", t_.shared_bytes));
+    SINTER_RETURN_IF_ERROR(SetRate("tensor_flop_per_us", t_.tensor_flop));
+    SINTER_RETURN_IF_ERROR(Set("launch_us", t_.empty_us));
+    return Set("grid_barrier_us", UnitUs("grid_barrier_us", t_.grid_barriers));
+  }
+
+  // Of Hopper this rate is not measured.
+  absl::Status OfOthers() { return SetRate("tensor_fp8_flop_per_us", t_.tensor_code_flop); }
+
+  absl::Status OfHopper() {
+    SINTER_RETURN_IF_ERROR(
+        Set("hbm_idle_loss", IdleLoss("hbm_idle_loss", t_.hbm, nearest_.sm_count)));
     SINTER_RETURN_IF_ERROR(SetRate("reduce_bytes_per_us", t_.reduce_bytes));
     // Without another GPU it stays the nearest model's.
     if (t_.link_bytes.more > 0) {
@@ -112,7 +121,8 @@ class ModelMaker {
       if (rate.ok()) *rate *= kLinkStoredShare;
       SINTER_RETURN_IF_ERROR(Set("link_bytes_per_us", rate));
     }
-    return SetRate("tensor_flop_per_us", t_.tensor_flop);
+    SINTER_RETURN_IF_ERROR(Edge());
+    return Clusters();
   }
 
   // fill_us stays the nearest model's: it is the fill time of a kernel whose first load is small,
@@ -120,13 +130,11 @@ class ModelMaker {
   // barriers take more than twice as long on an H100 as on an H200, kernels with clusters do not.
   // The time that a kernel takes after a programmatic edge stays too: if launches take longer, such
   // an edge saves as much more. Without that, one kernel would be chosen instead of two.
-  absl::Status Times() {
+  absl::Status Edge() {
     constexpr absl::string_view kEdge = "programmatic_edge_us";
-    SINTER_RETURN_IF_ERROR(Set("launch_us", t_.empty_us));
     const double saved = nearest_.programmatic_edge_us + model_.launch_us - nearest_.launch_us;
     const Provenance of_nearest = model_.provenance.at(std::string(kEdge));
-    SINTER_RETURN_IF_ERROR(model_.Assign(kEdge, Rounded(std::max(0.0, saved)), of_nearest));
-    return Set("grid_barrier_us", UnitUs("grid_barrier_us", t_.grid_barriers));
+    return model_.Assign(kEdge, Rounded(std::max(0.0, saved)), of_nearest);
   }
 
   // Rates of pushes to peers. Size 1 keeps the nearest model's: a block's own memory is reached by

@@ -51,8 +51,9 @@ absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo&
 
 // `nearest`, what ChooseModel says of the device, with the figures that were measured. The others
 // stay and say which model they are from; fitted ones are never measured, since what they make up
-// for is in no probe. Named "h200-measured". A pure function. INTERNAL naming the figure when a
-// probe makes no sense, such as one that took no longer for twice the work.
+// for is in no probe. Figures that only Hopper's kernels use are measured only of Hopper. Named
+// "h200-measured". A pure function. INTERNAL naming the figure when a probe makes no sense, such as
+// one that took no longer for twice the work.
 absl::StatusOr<DeviceModel> MeasuredModel(const DeviceModel& nearest, const ProbeTimings& timings);
 
 // The model's text; a comment after each measured figure shows `nearest`'s figure.

@@ -73,9 +73,10 @@ struct Ports {
 absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
                                 const LogSink& log);
 
-// Measures the GPU of `ports` for some seconds, and its link to another one that it reaches, if
-// there is one; nothing else should run on them. Returns the text of a model file, which says of
-// each figure whether it was measured or which model it comes from. UNAVAILABLE without a GPU.
+// Measures the GPU of `ports` for some seconds, and of Hopper its link to another one that it
+// reaches, if there is one; nothing else should run on them. Returns the text of a model file,
+// which says of each figure whether it was measured or which model it comes from. UNAVAILABLE
+// without a GPU.
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports, const Config& config);
 
 // Whether a measured choice decides, and whether plans are measured where no choice is kept yet.

@@ -162,15 +162,12 @@ absl::StatusOr<ProbeSlope> TimeAnyLink(const Config& config, int ordinal) {
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports, const Config& config) {
   if (ports.measurer == nullptr) return Unavailable("measuring needs a GPU: ", ports.no_gpu_reason);
   SINTER_ASSIGN_OR_RETURN(const ArchFeatures features, FeaturesOf(ports.model.arch));
-  if (!features.products) {
-    return FailedPrecondition("measuring: its probes run only on ", ProductChips(), ", ",
-                              ports.device_name, " is ", ports.model.arch,
-                              ": take the built-in model, or give the figures that you know in a ",
-                              "file that SINTER_DEVICE_MODEL names (sinter device --model)");
+  ProbeRunner runner(ports.model.arch, ports.compiler.get(), ports.loader.get(),
+                     ports.measurer.get());
+  SINTER_ASSIGN_OR_RETURN(ProbeTimings timings, RunProbes(ports.model, &runner));
+  if (features.products) {  // other chips have no kernels that sum over GPUs
+    SINTER_ASSIGN_OR_RETURN(timings.link_bytes, TimeAnyLink(config, ports.ordinal));
   }
-  ProbeRunner runner(ports.compiler.get(), ports.loader.get(), ports.measurer.get());
-  SINTER_ASSIGN_OR_RETURN(ProbeTimings timings, RunProbes(ports.model.sm_count, &runner));
-  SINTER_ASSIGN_OR_RETURN(timings.link_bytes, TimeAnyLink(config, ports.ordinal));
   SINTER_ASSIGN_OR_RETURN(const DeviceModel measured, MeasuredModel(ports.model, timings));
   return MeasuredModelText(measured, ports.model,
                            absl::StrCat(ports.device_name, ", driver for ", ports.driver_name));

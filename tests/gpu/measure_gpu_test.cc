@@ -1,8 +1,10 @@
 // Measuring the GPU: in time, a model file of this device, near the built-in one where there is
-// one.
+// one; and as a chip without wgmma, whose file plans products.
 #include "absl/strings/numbers.h"
 #include "src/base/device_model.h"
+#include "src/normal/normal_form.h"
 #include "tests/gpu/gpu_tests.h"
+#include "tests/gpu/other_chip.h"
 
 namespace sinter::gpu_testing::measure {
 namespace {
@@ -48,6 +50,78 @@ TEST_F(Measuring, TakesUnderTwoMinutesAndGivesFiguresNearTheModels) {
     for (size_t i = 0; i < own.size(); ++i) {
       EXPECT_LE(own[i], kNear * known[i]) << key << " " << i;
       EXPECT_GE(own[i], known[i] / kNear) << key << " " << i;
+    }
+  }
+}
+
+// The figures of this GPU by the instructions of older ones. Streams reach what Hopper's own reach;
+// mma.sync less than wgmma.
+TEST_F(Measuring, AChipWithoutWgmmaIsMeasuredByItsOwnKernels) {
+  DeviceModel nearest = ports().model;
+  nearest.name = "older";
+  const Ports older = Got(PortsOfPtx(TestConfig(), nearest, "compute_80"));
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = Got(MeasureDevice(older, TestConfig()));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::cout << text << "measured in " << seconds.count() << " s\n";
+  EXPECT_LT(seconds.count(), 120);
+  const DeviceModel model = Got(DeviceModel::FromText(text));
+  EXPECT_EQ(model.arch, "compute_80");
+  const struct {
+    const char* key;
+    double least, most;  // of Hopper's figure
+  } kShares[] = {{"hbm_bytes_per_us", 0.75, 1.1},      {"l2_bytes_per_us", 0.5, 1.6},
+                 {"l2_shared_bytes_per_us", 0.3, 1.6}, {"sm_intake_bytes_per_us", 0.4, 1.6},
+                 {"shared_bytes_per_us", 0.6, 1.6},    {"launch_us", 0.6, 1.6},
+                 {"grid_barrier_us", 0.6, 1.6},        {"tensor_flop_per_us", 0.4, 0.9},
+                 {"tensor_fp8_flop_per_us", 0.4, 1}};
+  std::set<std::string> measured;
+  for (const auto& [key, provenance] : model.provenance) {
+    if (provenance.ToText() == "measured") measured.insert(key);
+  }
+  for (const auto& [key, least, most] : kShares) {
+    const double share = NumbersOf(model, key)[0] / NumbersOf(ports().model, key)[0];
+    std::printf("%-24s %.3f of Hopper's\n", key, share);
+    EXPECT_GT(share, least) << key;
+    EXPECT_LT(share, most) << key;
+    EXPECT_EQ(measured.count(key), 1u) << key;
+  }
+  EXPECT_EQ(measured.size(), std::size(kShares));
+}
+
+// SINTER_DEVICE_MODEL takes the file that was written, and its predictions are near the times of
+// what it plans.
+TEST_F(Measuring, TheFileOfSuchAChipPlansItsProducts) {
+  DeviceModel nearest = ports().model;
+  nearest.name = "older";
+  const Ports older = Got(PortsOfPtx(TestConfig(), nearest, "compute_80"));
+  const std::string file =
+      std::filesystem::temp_directory_path() / absl::StrCat("sinter-measured-", getpid(), ".model");
+  std::ofstream(file) << Got(MeasureDevice(older, TestConfig()));
+  Config config = TestConfig();
+  config.device_model = file;
+  const Ports measured = Got(MakePorts(config, 0, "", StderrLog()));
+  std::filesystem::remove(file);
+  EXPECT_EQ(measured.model.name, "older-measured");
+  for (const char* line :
+       {"matmul m=M n=4096 k=4096", "scaled_matmul m=M n=4096 k=4096 codes=s8"}) {
+    const Chain parsed = ParseProblem(line)->chain;
+    const auto chain = Got(NormalFormOf(std::make_shared<const Chain>(parsed)))->chain;
+    for (const int64_t rows : {64, 2048}) {
+      SCOPED_TRACE(absl::StrCat(line, ", rows ", rows));
+      const FusionResult result =
+          Got(PlanChain(*chain, BucketOf(*chain, rows), measured.model, {}));
+      const auto data = Got(DeviceChain::Make(measured, *chain, rows, 3));
+      const auto run = Got(data->Bind(Got(BuildPlan(measured, chain, result.chosen))));
+      const auto enqueue = [&](StreamHandle stream, int) {
+        return run.launch(stream, rows, false);
+      };
+      const double us = Got(measured.measurer->TimeGraph({enqueue}, 40, 9));
+      const double predicted = result.chosen.PredictedUs();
+      std::printf("%s, %d rows: predicted %.1f us, took %.1f us\n", line, static_cast<int>(rows),
+                  predicted, us);
+      EXPECT_LT(us, 2 * predicted);
+      EXPECT_GT(us, predicted / 2);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/launch/binding.h"
 #include "runtime/query/model_choice.h"
+#include "src/base/arch.h"
 #include "src/base/device_model.h"
 #include "tests/support/test.h"
 
@@ -42,7 +43,7 @@ struct FakeChip {
   // The time without the launch itself; `n`: the integer arguments.
   double WorkUs(const LaunchRecipe& r, const std::vector<double>& n) const {
     const double sms = model.sm_count;
-    if (r.entry == "probe_stream") return StreamUs(r, n);
+    if (r.entry == "probe_stream" || r.entry == "probe_copies") return StreamUs(r, n);
     if (r.entry == "probe_push") return PushUs(r, n[0]);
     if (r.entry == "probe_grid_barrier") return n[0] * model.grid_barrier_us;
     if (r.entry == "probe_reduce") return n[0] * 8192 * sms / model.reduce_bytes_per_us;
@@ -50,6 +51,9 @@ struct FakeChip {
     if (r.entry == "probe_tensor") {
       return n[0] * sms * 2 * 128 * 256 * 64 / model.tensor_flop_per_us;
     }
+    const double mma = n.empty() ? 0 : n[0] * sms * 2 * 8 * 64 * 32;
+    if (r.entry == "probe_mma") return 16 * mma / model.tensor_flop_per_us;
+    if (r.entry == "probe_mma_codes") return 32 * mma / model.tensor_fp8_flop_per_us;
     return 0;
   }
 
@@ -68,10 +72,10 @@ struct FakeChip {
   }
 };
 
-// The limits of an sm_90 device.
-DeviceLimits ChipLimits() {
-  DeviceLimits limits{
-      .max_threads_per_block = 1024, .max_shared_bytes = 232448, .cooperative = true};
+DeviceLimits LimitsOf(const DeviceModel& model) {
+  DeviceLimits limits{.max_threads_per_block = 1024,
+                      .max_shared_bytes = static_cast<int>(model.shared_bytes_per_block),
+                      .cooperative = true};
   for (int i = 0; i < 3; ++i) limits.max_grid[i] = 65535, limits.max_block[i] = 1024;
   return limits;
 }
@@ -113,6 +117,7 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
 
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     ++chip_->compiled[request.entry];
+    EXPECT_EQ(request.arch, chip_->model.arch) << request.entry;
     EXPECT_NE(request.source, "") << request.entry;
     return CompiledKernel{.cubin = request.entry};
   }
@@ -123,7 +128,7 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
   absl::StatusOr<std::shared_ptr<LoadedKernel>> Load(absl::string_view cubin,
                                                      const LaunchRecipe& recipe) override {
     EXPECT_EQ(cubin, recipe.entry);
-    EXPECT_TRUE(CheckRecipe(recipe, ChipLimits()).ok()) << recipe.entry;
+    EXPECT_TRUE(CheckRecipe(recipe, LimitsOf(chip_->model)).ok()) << recipe.entry;
     return std::shared_ptr<LoadedKernel>(std::make_shared<ChipKernel>(chip_));
   }
   absl::Status MemsetAsync(DevicePtr, uint8_t value, uint64_t bytes, StreamHandle) override {
@@ -163,8 +168,8 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
 
 absl::StatusOr<ProbeTimings> Probe(FakeChip* chip) {
   ChipPorts ports(chip);
-  ProbeRunner runner(&ports, &ports, &ports);
-  return RunProbes(chip->model.sm_count, &runner);
+  ProbeRunner runner(chip->model.arch, &ports, &ports, &ports);
+  return RunProbes(chip->model, &runner);
 }
 
 // Another chip, none of whose measured figures is the h200's.
@@ -219,11 +224,48 @@ TEST(Probes, MeasureWhatAChipIsMadeOf) {
 }
 
 TEST(Probes, EachIsCompiledOnceAndLaunched) {
-  FakeChip chip;
-  ASSERT_TRUE(Probe(&chip).ok());
-  for (const std::string& entry : ProbeEntries()) {
-    EXPECT_EQ(chip.compiled[entry], 1) << entry;
-    EXPECT_GT(chip.launched[entry], 0) << entry;
+  for (const char* name : {"h200", "a100", "rtx-4090", "b200"}) {
+    FakeChip chip{.model = *BuiltinModel(name)};
+    ASSERT_TRUE(Probe(&chip).ok());
+    const std::vector<std::string> entries = ProbeEntries(*FeaturesOf(chip.model.arch));
+    for (const std::string& entry : entries) {
+      EXPECT_EQ(chip.compiled[entry], 1) << name << " " << entry;
+      EXPECT_GT(chip.launched[entry], 0) << name << " " << entry;
+    }
+    EXPECT_EQ(chip.compiled.size(), entries.size()) << name;
+  }
+}
+
+// Figures of what the kernels of such a chip use. The A10 has the smallest L2.
+TEST(Probes, MeasureOfOtherChipsWhatTheirKernelsUse) {
+  for (const char* name : {"a10", "a100", "rtx-4090", "b200", "gb10"}) {
+    SCOPED_TRACE(name);
+    const DeviceModel nearest = *BuiltinModel(name);
+    FakeChip chip{.model = nearest};
+    constexpr double DeviceModel::*kMeasured[] = {
+        &DeviceModel::hbm_bytes_per_us,       &DeviceModel::l2_bytes_per_us,
+        &DeviceModel::l2_shared_bytes_per_us, &DeviceModel::sm_intake_bytes_per_us,
+        &DeviceModel::shared_bytes_per_us,    &DeviceModel::tensor_flop_per_us,
+        &DeviceModel::tensor_fp8_flop_per_us, &DeviceModel::launch_us,
+        &DeviceModel::grid_barrier_us};
+    double share = 0.9;
+    for (const auto field : kMeasured) chip.model.*field *= share -= 0.03;
+    const DeviceModel model = Got(MeasuredModel(nearest, Got(Probe(&chip))));
+    EXPECT_EQ(model.name, absl::StrCat(name, "-measured"));
+    EXPECT_EQ(model.arch, nearest.arch);
+    for (const auto field : kMeasured) {
+      EXPECT_NEAR(model.*field / (chip.model.*field), 1, 2e-3);
+    }
+    size_t measured = 0;
+    for (const auto& [key, provenance] : model.provenance) {
+      measured += provenance.ToText() == "measured" ? 1 : 0;
+    }
+    EXPECT_EQ(measured, std::size(kMeasured));
+    DeviceModel rest = model;
+    for (const auto field : kMeasured) rest.*field = nearest.*field;
+    rest.name = nearest.name, rest.measured = nearest.measured;
+    EXPECT_TRUE(rest.ModelDigest() == nearest.ModelDigest()) << "the rest is the data sheet's";
+    EXPECT_EQ(chip.live_bytes, 0);
   }
 }
 
@@ -271,6 +313,26 @@ TEST(Probes, AProbeThatMakesNoSenseIsAnErrorNamingItsFigure) {
                       absl::StatusCode::kInternal, figure))
         << entry;
   }
+}
+
+TEST(Probes, AProbeOfAnotherChipThatMakesNoSenseNamesItsFigure) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"probe_copies", "hbm_bytes_per_us"},
+      {"probe_mma", "tensor_flop_per_us"},
+      {"probe_mma_codes", "tensor_fp8_flop_per_us"},
+  };
+  for (const auto& [entry, figure] : rows) {
+    FakeChip chip{.model = *BuiltinModel("a100"), .broken = entry};
+    EXPECT_TRUE(Fails(MeasuredModel(*BuiltinModel("a100"), *Probe(&chip)),
+                      absl::StatusCode::kInternal, figure))
+        << entry;
+  }
+}
+
+TEST(Probes, AnUnknownArchIsRefused) {
+  FakeChip chip;
+  chip.model.arch = "sm_75";
+  EXPECT_TRUE(Fails(Probe(&chip), absl::StatusCode::kInvalidArgument, "sm_75"));
 }
 
 TEST(Probes, ASizeOfWhichNoClusterIsResidentKeepsItsRate) {
