@@ -288,7 +288,7 @@ void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
   doctor
       ->add_option("--report", options->report,
                    "also write what can be sent of this chip to a file: versions, checks, and "
-                   "chains of rows that it ran, compared and timed; no paths, no variables")
+                   "chains that it ran, compared and timed; no paths, no variables")
       ->check(Path());
   CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
   version->add_flag("--json", options->json, "print one JSON document");

@@ -174,7 +174,6 @@ Outcome VersionCommand(const Options& options) {
 namespace {
 
 constexpr char kProof[] = "gemm_chain m=16 n=256 k=64 l=64 act=relu layout=oi dtype=bf16";
-constexpr char kProofOfRows[] = "softmax rows=64 cols=256";  // where products are refused
 
 // Something that is missing. The library's message may already end in what to do.
 Finding Missing(const char* check, const std::string& message, const char* else_do) {
@@ -198,18 +197,26 @@ void CheckDriver(const Session& session, const std::string& cuda, Findings* find
   }
 }
 
-// The first number: 13 of "nvrtc-13.0-<build id>" and of "CUDA 13.0".
-int MajorOf(const std::string& text) {
+// 1300 of "nvrtc-13.0-<build id>" and of "CUDA 13.0".
+int VersionOf(const std::string& text) {
+  int major = 0, minor = 0;
   const size_t digit = text.find_first_of("0123456789");
-  return digit == std::string::npos ? 0 : std::atoi(text.c_str() + digit);
+  if (digit != std::string::npos) std::sscanf(text.c_str() + digit, "%d.%d", &major, &minor);
+  return 100 * major + minor;
+}
+
+// Whether the driver runs what the toolchain compiles: machine code of its own major version and of
+// older ones, PTX only of its own version and older ones. `cuda`: "CUDA 12.4"; "" without a driver.
+bool RunsCodeOf(const std::string& cuda, const std::string& toolchain, bool ptx) {
+  const int driver = VersionOf(cuda), compiler = VersionOf(toolchain);
+  return cuda.empty() || (ptx ? compiler <= driver : compiler / 100 <= driver / 100);
 }
 
 // Whether a toolchain such as "nvrtc-12.8-<build id>" is older than 12.9, the first that compiles
-// 16-bit products well.
-bool IsTooOldForProducts(const std::string& toolchain) {
-  int major = 0, minor = 0;
-  if (std::sscanf(toolchain.c_str(), "nvrtc-%d.%d", &major, &minor) != 2) return false;
-  return major < 12 || (major == 12 && minor < 9);
+// 16-bit products with wgmma well. Chips without wgmma have other products.
+bool IsTooOldForProducts(const std::string& toolchain, const ArchFeatures& chip) {
+  const int version = VersionOf(toolchain);
+  return chip.products && version > 0 && version < 1209;
 }
 
 void CheckCompiler(const Session& session, const std::string& cuda, Findings* findings) {
@@ -221,15 +228,17 @@ void CheckCompiler(const Session& session, const std::string& cuda, Findings* fi
         Missing("compiler", opened.message, "serve from a pack (sinter warm --pack)"));
     return;
   }
+  const ArchFeatures chip =
+      FeaturesOf(session.context->engine->ports().model.arch).value_or(ArchFeatures());
   Finding finding{"compiler", Health::kOk, toolchain, ""};
   finding.found += "; " + Join(LoadedLibraries("libnvrtc.so"), ", ");
-  if (!cuda.empty() && MajorOf(toolchain) > MajorOf(cuda)) {
+  if (!RunsCodeOf(cuda, toolchain, chip.translated)) {
     finding.health = Health::kFail;
     finding.found += "; the driver is for " + cuda;
-    finding.way_out =
-        "a driver runs code of its own CUDA version and older ones: update it, or "
-        "name an older libnvrtc with SINTER_NVRTC";
-  } else if (IsTooOldForProducts(toolchain)) {
+    finding.way_out = std::string("a driver runs ") + (chip.translated ? "PTX" : "code") +
+                      " of its own CUDA version and older ones: update it, or name an older "
+                      "libnvrtc with SINTER_NVRTC";
+  } else if (IsTooOldForProducts(toolchain, chip)) {
     finding.health = Health::kFail;
     finding.found +=
         "; products of 16-bit elements are refused, since it serializes their wgmma instructions "
@@ -355,10 +364,8 @@ Outcome Prove(const Session& session, int device, Findings* findings, Json* chip
   Session proof;
   SINTER_CLI_TRY(OpenProof(session, device, &proof));
   if (chip != nullptr) *chip = ReportChip(proof);
-  const absl::StatusOr<ArchFeatures> features =
-      FeaturesOf(proof.context->engine->ports().model.arch);
   ChainArgs args;
-  args.words = {features.ok() && !features->products ? kProofOfRows : kProof};
+  args.words = {kProof};
   LoadedChain chain;
   SINTER_CLI_TRY(LoadChain(args, &chain));
   Prepared cold, warm;

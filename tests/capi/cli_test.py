@@ -176,10 +176,14 @@ class Cli(unittest.TestCase):
         chip = json.loads(text)["chip"]
         self.assertEqual((chip["context"]["model"]["arch"], chip["context"]["model"]["products"]), ("sm_80", False))
         self.assertTrue(chip["compiler"].startswith("nvrtc-"))
-        self.assertEqual(len(chip["chains"]), 7)
+        self.assertEqual(len(chip["chains"]), 12)
         for chain in chip["chains"]:
-            self.assertGreater(chain.get("predicted_us", 0), 0, chain)
+            self.assertNotIn("error", chain)
             self.assertNotIn("right", chain, "without a GPU nothing ran")
+            if "e4m3" in chain["chain"]:
+                self.assertIn("run only on chips from sm_89 on, device model a100 is sm_80", chain["refused"])
+            else:
+                self.assertGreater(chain["predicted_us"], 0, chain)
         self.assertNotIn(self.cache, text)
         self.assertNotIn("libnvrtc", text)
         self.fails("/no/such/report.json", "doctor", "--target", "a100", "--report", "/no/such/report.json")
@@ -192,7 +196,25 @@ class Cli(unittest.TestCase):
             end_without_compiler(checks["compiler"]["found"])
         with open(path) as file:
             chains = json.load(file)["chip"]["chains"]
-        self.assertEqual([chain["right"] for chain in chains], [False] * 7)
+        self.assertEqual([chain["right"] for chain in chains], [False] * 12)
+
+    # Machine code runs on every driver of the compiler's CUDA major version; PTX only on one that is as new.
+    @unittest.skipUnless(FAKE_DRIVER, "no driver without a GPU was built")
+    def test_doctor_asks_whether_the_driver_takes_what_is_compiled(self):
+        model = self.sinter("device", "--target", "a100", "--model").stdout
+        ptx = self.write("ptx.model", model.replace("arch = sm_80\n", "arch = compute_80\n"))
+        checks = self.doctor("--target", "h200")[1]
+        if checks["compiler"]["status"] != "ok":
+            end_without_compiler(checks["compiler"]["found"])
+        major, minor = map(int, re.match(r"nvrtc-(\d+)\.(\d+)", checks["compiler"]["found"]).groups())
+        own, older, newer = (1000 * a + 10 * b for a, b in ((major, minor), (major - 1, 9), (major, minor + 1)))
+        for cuda, of_ptx, status in ((own, False, "ok"), (own, True, "ok"), (newer, True, "ok"), (older, False, "fail"),
+                                     (older, True, "fail")):
+            variables = {"SINTER_DEVICE_MODEL": ptx} if of_ptx else {}
+            found = self.doctor(SINTER_LIBCUDA=FAKE_DRIVER, FAKE_CUDA=str(cuda), **variables)[1]["compiler"]
+            self.assertEqual(found["status"], status, (cuda, of_ptx, found))
+            if status == "fail":
+                self.assertIn("a driver runs %s of its own CUDA version" % ("PTX" if of_ptx else "code"), found["way_out"])
 
     @unittest.skipUnless(FAKE_DRIVER, "no driver without a GPU was built")
     def test_doctor_sees_a_gpu_that_computes_nothing(self):

@@ -1,5 +1,6 @@
-"""nvrtc_versions_test.py SINTER FOLDER: which chains each NVRTC of PyPI compiles.
+"""nvrtc_versions_test.py SINTER FOLDER [DRIVER]: which chains each NVRTC of PyPI compiles, for Hopper and for other chips.
 
+DRIVER, one without a GPU, is said to be of CUDA 12.0, which takes machine code of any NVRTC 12 and no newer PTX.
 Downloads the wheels into FOLDER, pinned by their hashes, unless they are there. Exits with 77 where that cannot be.
 """
 
@@ -26,6 +27,14 @@ OTHERS = [
     "scaled_matmul m=64 n=4096 k=4096",
     "scaled_gated_ffn m=64 n=2048 k=1024 l=1024 act=silu",
 ]
+# Chips without wgmma, and the first NVRTC that knows each. What older ones say is "needs NVRTC 12.8 or newer".
+# An A100 has no e4m3.
+OTHER_CHIPS = [
+    ("a100", "12.4", PRODUCTS + [chain for chain in OTHERS if not chain.startswith("scaled")]),
+    ("rtx-4090", "12.4", PRODUCTS + OTHERS),
+    ("b200", "12.8", PRODUCTS + OTHERS),
+    ("rtx-5090", "12.8", PRODUCTS + OTHERS),
+]
 
 
 def fetch(folder, version, requirement, digest):
@@ -46,12 +55,27 @@ def fetch(folder, version, requirement, digest):
     return sorted(folder.glob("nvidia/*/lib/libnvrtc.so.1?"))[0]
 
 
+# Whether the doctor finds that a driver of CUDA 12.0 runs what this NVRTC compiles: for the driver's H200, or for a
+# model file.
+def runs_on_cuda_12(run, driver, model=""):
+    told = run("doctor", SINTER_LIBCUDA=driver, FAKE_CUDA="12000", SINTER_DEVICE_MODEL=str(model)).stdout
+    assert "compiler" in told, told
+    return "the driver is for CUDA 12.0" not in told
+
+
 def main():
-    sinter, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    sinter, folder, driver = sys.argv[1], pathlib.Path(sys.argv[2]), "".join(sys.argv[3:4])
+    text = subprocess.run([sinter, "device", "--target", "a100", "--model"], capture_output=True, text=True).stdout
+    folder.mkdir(parents=True, exist_ok=True)
+    ptx = folder / "ptx.model"
+    ptx.write_text(text.replace("arch = sm_80\n", "arch = compute_80\n"))
     wrong = []
     for version, products, requirement, digest in VERSIONS:
         environment = {**os.environ, "SINTER_NVRTC": str(fetch(folder, version, requirement, digest)), "SINTER_CACHE": "off"}
-        run = lambda *words: subprocess.run([sinter, *words], env=environment, capture_output=True, text=True)
+
+        def run(*words, **variables):
+            return subprocess.run([sinter, *words], env={**environment, **variables}, capture_output=True, text=True)
+
         for chain in PRODUCTS + OTHERS:
             done = run("plan", "--target", "h200", *chain.split())
             refused = all(part in done.stderr for part in (f"this is NVRTC {version}", "C7515", "pip install"))
@@ -59,9 +83,21 @@ def main():
             print(version, "ok" if fine else "WRONG", chain, flush=True)
             if not fine:
                 wrong.append((version, chain, done.stderr[-600:]))
+        for chip, first, chains in OTHER_CHIPS:
+            for chain in chains:
+                done = run("plan", "--target", chip, *chain.split())
+                fine = done.returncode == 0 if version >= first else f"needs NVRTC {first} or newer" in done.stderr
+                print(version, chip, "ok" if fine else "WRONG", chain, flush=True)
+                if not fine:
+                    wrong.append((version, chip, chain, done.stderr[-600:]))
+            told = run("doctor", "--target", chip).stdout
+            if version >= first and "fail" in told:
+                wrong.append((version, "doctor", chip, told))
         told = run("doctor", "--target", "h200").stdout
         if ("C7515" in told) == products:
             wrong.append((version, "doctor", told))
+        if driver and (runs_on_cuda_12(run, driver) != (version < "13") or runs_on_cuda_12(run, driver, ptx)):
+            wrong.append((version, "a driver of CUDA 12.0"))
     for case in wrong:
         print(*case, sep="\n", file=sys.stderr)
     sys.exit(bool(wrong))
