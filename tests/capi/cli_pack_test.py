@@ -105,6 +105,25 @@ class Packs(unittest.TestCase):
                                nvrtc="/dev/null", expect=FAILED, SINTER_MUST_HIT="verified")
         self.assertIn("was never checked on a GPU", verified.stderr)
 
+    # Chips of other architectures: their kernels differ, so do their keys.
+    def test_one_pack_serves_several_targets(self):
+        targets = ["h200", "a100", "rtx-4090"]
+        for target in targets:
+            warm = json.loads(self.sinter("warm", self.workload, "--m", "8", "--target", target, "--json").stdout)
+            self.assertEqual((warm["plans"], warm["failed"]), (2, []), target)
+        made = self.sinter("cache", "export", self.pack, "--sign", self.secret).stdout
+        self.assertIn(": %d plans, " % (2 * len(targets)), made)
+        for target in targets:
+            served = json.loads(self.sinter(
+                "warm", self.workload, "--m", "8", "--target", target, "--json", "--use-pack", self.pack, "--pack-keys",
+                self.public, cache="of-" + target, nvrtc="/dev/null", SINTER_MUST_HIT="1").stdout)
+            self.assertEqual((served["failed"], served["counters"]["compiled"]), ([], 0), target)
+            self.assertFalse(served["counters"]["nvrtc_loaded"])
+        miss = self.sinter("plan", "--target", "b200", "--must-hit", "--use-pack", self.pack, "--pack-keys", self.public,
+                           "gemm_chain m=8 n=320 k=64 l=64 act=relu layout=oi dtype=bf16", cache="other",
+                           nvrtc="/dev/null", expect=FAILED)
+        self.assertIn("CACHE_MISS", miss.stderr)
+
     # A terminal in place of stderr, and a process that is killed in the middle.
     def test_a_killed_warm_up_shows_a_bar_and_goes_on_where_it_was(self):
         rows = "8,16,32,48,64,96,128,192"
