@@ -17,7 +17,7 @@ from typing import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
-sys.path += [str(HERE / folder) for folder in ("layers", "experts", "decode", "torch_backend", "stitch")]
+sys.path += [str(HERE / folder) for folder in ("layers", "experts", "decode", "torch_backend", "stitch", "ranks")]
 
 import cases as layers  # noqa: E402
 import conv_peers  # noqa: E402
@@ -29,6 +29,7 @@ import models as decode  # noqa: E402
 import peers as stitch  # noqa: E402
 import run as torch_models  # noqa: E402
 import scaled_peers  # noqa: E402
+import shares  # noqa: E402
 import training  # noqa: E402
 
 RANDOM_PROBLEMS = 24
@@ -168,24 +169,45 @@ def graph_peers(row):
     return ("torch", *(["torch_max"] if tuned else []), "xla")
 
 
-RANKS_MOST = 4096  # rows that a slot of the default size holds
-SUM_ROWS, MODEL_ROWS = (1, 16, 64, 128, 256, 1024), (1, 16, 128, 1024, 4096)
+PUBLISHED_RANKS = (2, 4)  # GPUs of one host that published tables are of; each number has its lists, its step and its file
+RANKS_MOST = 4096
+RANKS_ROWS = (1, 16, 64, 128, 256, 1024, 4096)
 SUMS_DRAWN, MODELS_DRAWN = 3, 2
-RANKS_MODELS = ("Llama-3-70B", "Qwen3-32B")
 
 
-def ranks_rows(listed, drawn_ones, seed):
-    """Numbers of rows over two GPUs, the drawn ones last."""
-    return list(dict.fromkeys([*listed, *(drawn.rows(seed, f"ranks {i}", RANKS_MOST) for i in range(drawn_ones))]))
+def of_ranks(name, ranks):
+    """The name of a list, a step or a file of so many GPUs: of two without the number."""
+    return name if ranks == 2 else f"{name}-{ranks}"
+
+
+def ranks_of(name):
+    """Of how many GPUs a list, a step or a file of this name is."""
+    last = name.rpartition("-")[2]
+    return int(last) if last.isdigit() else 2
+
+
+def ranks_rows(drawn_ones, seed):
+    """Numbers of rows over several GPUs, the drawn ones last."""
+    return list(dict.fromkeys([*RANKS_ROWS, *(drawn.rows(seed, f"ranks {i}", RANKS_MOST) for i in range(drawn_ones))]))
 
 
 def sum_rows(seed):
-    return {f"{what}@{m}": what for m in ranks_rows(SUM_ROWS, SUMS_DRAWN, seed) for what in ("sum", "layer")}
+    return {f"{what}@{m}": what for m in ranks_rows(SUMS_DRAWN, seed) for what in ("sum", "layer")}
 
 
 def ranks_model_rows(seed):
     return {f"{name} {'' if kind == 'bf16' else kind + ' '}{m}": kind
-            for kind in ("bf16", "e4m3") for m in ranks_rows(MODEL_ROWS, MODELS_DRAWN, seed) for name in RANKS_MODELS}
+            for kind in ("bf16", "e4m3") for m in ranks_rows(MODELS_DRAWN, seed) for name in shares.MODELS}
+
+
+def sum_ways(row):
+    """Peers of a row of sums, or of layers."""
+    what, _, m = row.partition("@")
+    return shares.layer_ways(int(m)) if what == "layer" else shares.SUMS
+
+
+def model_ways(row):
+    return shares.layer_ways(int(row.rpartition(" ")[2]))
 
 
 def always(*peers):
@@ -193,7 +215,6 @@ def always(*peers):
 
 
 FFNS = {"products": always("cublaslt"), "ffns": always("eager", "compile")}
-RANKS = {"ranks": always("nccl", "symm one-shot", "symm two-shot")}
 LISTS = {
     "models": List(model_rows, {"models": always("inductor", "max_autotune")}, 20, 8),
     "training": List(training_rows, {"training": always("inductor")}, ALL, 7),
@@ -216,8 +237,8 @@ LISTS = {
     "conv-drawn": List(conv_rows(0), {"conv-drawn": conv_peers_of}),
     "graphs": List(graph_rows, {"graphs": graph_peers}, ALL, 16),
     "large": List(lambda seed: dict.fromkeys(large.LARGE, "large"), {"large": graph_peers}, ALL, 5),
-    "sums": List(sum_rows, RANKS),
-    "ranks-models": List(ranks_model_rows, RANKS),
+    **{of_ranks("sums", n): List(sum_rows, {of_ranks("ranks", n): sum_ways}) for n in PUBLISHED_RANKS},
+    **{of_ranks("ranks-models", n): List(ranks_model_rows, {of_ranks("ranks", n): model_ways}) for n in PUBLISHED_RANKS},
 }
 
 

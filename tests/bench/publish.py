@@ -49,7 +49,7 @@ import source_state  # noqa: E402
 class Step:
     """`seconds`: what it takes on one H200 with 16 processors. `command` writes {out}; {left} is what the call leaves it, for programs that
     stop by themselves, {cases} the rows of its `lists`, {problems} a list of FFNs. `gpus`: how many it takes. `resumes`: it goes on where it was,
-    so it may begin with less time than it takes."""
+    so it may begin with less time than it takes. `asked`: it is measured only where --steps names it, or --gpus enough GPUs."""
 
     name: str
     seconds: float
@@ -57,17 +57,19 @@ class Step:
     lists: tuple = ()
     gpus: int = 1
     resumes: bool = False
+    asked: bool = False
 
 
 PYTHON = "{python} tests/bench/"
 LAYERS = PYTHON + "layers/layers.py {out} --budget {left} --cases {cases}"
 CONV = PYTHON + "conv_peers.py tests/bench/problems/conv_chains.txt --out {out} --limit 30 --contestants fused_relu,benchmark,linear_relu,compile,sinter --cases {cases}"
 STITCH = PYTHON + "stitch/peers.py --out {out} --seconds {left} --only {cases} --peers sinter,torch,torch_max,sinter_kernels,xla"
+RANKS = PYTHON + "ranks/ranks.py {out} --parts times,models --rows {sum_rows} --model-rows {model_rows} --seconds {left}"
 FFNS = ("gated_ffn", "gemm_chains", "batch_sweep", "random_ffns")
 # In the order in which they begin: those that take most first, so that several GPUs end together.
 STEPS = (
-    Step("ranks", 200, PYTHON + "ranks/ranks.py {out} --parts times,models --rows {sum_rows} --model-rows {model_rows} --seconds {left}",
-         ("sums", "ranks-models"), gpus=2),
+    *(Step(lists.of_ranks("ranks", n), 320, f"{RANKS} --ranks {n}", (lists.of_ranks("sums", n), lists.of_ranks("ranks-models", n)), gpus=n, asked=n > 2)
+      for n in sorted(lists.PUBLISHED_RANKS, reverse=True)),
     Step("models", 540, PYTHON + "torch_backend/run.py {out} --budget {left} --limit 240 --jobs 5 --depth fits --peer-autotune --rows {cases}",
          ("models",), resumes=True),
     Step("training", 480, PYTHON + "torch_backend/training.py {out} --budget {left} --jobs 4 --rows {cases}", ("training",), resumes=True),
@@ -117,15 +119,16 @@ def show(seed, thin=1, steps=STEPS):
         of = {name: (len(lists.LISTS[name].wanted(seed, thin)), len(lists.LISTS[name].rows(seed))) for name in step.lists}
         rows = ", ".join(f"{name} {n} of {count}{', drawn' if n < count else ''}" for name, (n, count) in of.items())
         command = step.command.replace("{python}", "python3").replace("{bench}", "sinter_bench")
-        lines.append(f"{step.name:9} {seconds[step]:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}, {rows}: {command}")
-    return "\n".join([*lines, f"{sum(seconds[step] * step.gpus for step in steps) / 60:.0f} minutes of one card, rows of seed {seed}"])
+        lines.append(f"{step.name:9} {seconds[step]:4.0f} s{f' on {step.gpus} GPUs' if step.gpus > 1 else ''}{', where they are asked for' if step.asked else ''}, {rows}: {command}")
+    minutes = sum(seconds[step] * step.gpus for step in steps if not step.asked) / 60
+    return "\n".join([*lines, f"{minutes:.0f} minutes of one card, without steps of more than two GPUs; rows of seed {seed}"])
 
 
 def cases_of(step, seed, thin=1):
     """The rows of a step as its program takes them."""
     found = []
     for name in step.lists:
-        if name not in ("fp8-blocks", "sums", "ranks-models"):  # of one run with fp8-rows; by numbers of rows
+        if name != "fp8-blocks" and not name.startswith(("sums", "ranks-models")):  # of one run with fp8-rows; by numbers of rows
             group = f"{name}:" if LAYERS == step.command else ""
             found += [group + row.removesuffix(":rows") for row in lists.LISTS[name].wanted(seed, thin)]
     return ",".join(found)
@@ -229,7 +232,7 @@ def command_of(step, out, places, seed, thin, left):
     problems = out.with_suffix(".problems")
     if "{problems}" in step.command:
         write_problems(places, problems, seed)
-    rows = {"sum_rows": lists.ranks_rows(lists.SUM_ROWS, lists.SUMS_DRAWN, seed), "model_rows": lists.ranks_rows(lists.MODEL_ROWS, lists.MODELS_DRAWN, seed)}
+    rows = {"sum_rows": lists.ranks_rows(lists.SUMS_DRAWN, seed), "model_rows": lists.ranks_rows(lists.MODELS_DRAWN, seed)}
     rows = {name: ",".join(map(str, of)) for name, of in rows.items()}
     return step.command.format(out=out, left=int(left - SPARE), cases=cases_of(step, seed, thin), problems=problems, **rows, **places)
 
@@ -267,10 +270,10 @@ def measure(arguments):
     seed, thin = state["commit"][:7], arguments.thin
     takes = lambda step: seconds_of(step, seed, thin)
     path = lambda step: path_of(folder, figures.card_name(name).lower(), seed, step)
-    wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else list(STEPS)
+    wanted = [step_of(name) for name in arguments.steps.split(",")] if arguments.steps else [step for step in STEPS if not step.asked or step.gpus <= len(gpus)]
     wanted = [step for step in wanted if not is_whole(path(step))]
     for step in [step for step in wanted if step.gpus > len(gpus)]:
-        print(f"{step.name}: takes {step.gpus} GPUs: --gpus 0,1", flush=True)
+        print(f"{step.name}: takes {step.gpus} GPUs: --gpus {','.join(map(str, range(step.gpus)))}", flush=True)
     until = time.monotonic() + arguments.seconds
 
     def one(step, gpus):

@@ -46,6 +46,17 @@ class Plan(unittest.TestCase):
         self.assertEqual(sorted(step.name for step in publish.STEPS), sorted(set(figures.FILES) - {"vllm-ranks"}))
         self.assertEqual(set(told.READERS), set(figures.FILES) - {"vllm-ranks"})
 
+    def test_each_number_of_ranks_has_lists_and_a_step_of_its_own(self):
+        self.assertEqual([(step.name, step.gpus, step.asked) for step in publish.STEPS if step.gpus > 1], [("ranks-4", 4, True), ("ranks", 2, False)])
+        for step in publish.STEPS:
+            if step.gpus > 1:
+                self.assertEqual({lists.ranks_of(name) for name in (step.name, *step.lists)}, {step.gpus})
+                self.assertIn(f" --ranks {step.gpus}", step.command)
+        rows = {row.rpartition("@")[2] for row in lists.LISTS["sums-4"].rows(SEED)}
+        self.assertLessEqual({"1", "16", "64", "128", "256", "1024", "4096"}, rows)
+        self.assertEqual(lists.sum_ways("layer@4096")[-1], "symm async")
+        self.assertNotIn("symm async", lists.sum_ways("sum@4096"))
+
     def test_steps_fit_a_call_and_name_programs_and_lists_that_are_there(self):
         for step in publish.STEPS:
             self.assertLessEqual(step.seconds, 560 - publish.SPARE, step)
@@ -60,9 +71,6 @@ class Plan(unittest.TestCase):
             text = (publish.ROOT / program[1]).read_text(encoding="utf-8") if program else ""
             for option in re.findall(r" (--[\w-]+)", step.command) if program else []:
                 self.assertIn(f'add_argument("{option}"', text, step.name)
-        text = (publish.HERE / "ranks" / "ranks.py").read_text(encoding="utf-8")
-        for model in lists.RANKS_MODELS:
-            self.assertIn(f'"{model}": (', text)
 
     def test_programs_take_the_rows_that_their_steps_give_them(self):
         import decode as decode_command
@@ -87,7 +95,8 @@ class Plan(unittest.TestCase):
         for step, line in zip(publish.STEPS, text.splitlines()):
             self.assertTrue(line.startswith(step.name) and f"{step.seconds:.0f} s" in line, line)
         self.assertIn("models 20 of 80, drawn", text)
-        self.assertRegex(text, r"\d+ minutes of one card, rows of seed 1234567\n$")
+        self.assertRegex(text, r"\n\d+ minutes of one card, without steps of more than two GPUs; rows of seed 1234567\n$")
+        self.assertRegex(text, r"ranks-4 +\d+ s on 4 GPUs, where they are asked for, sums-4 20 of 20, ranks-models-4 36 of 36: .* --ranks 4\n")
 
 
 class Measuring(unittest.TestCase):
@@ -196,6 +205,15 @@ class Measuring(unittest.TestCase):
         for path in self.folder.glob("*.json"):
             path.unlink()
         self.assertIn("both: takes 2 GPUs", self.measure(*steps)[1])
+
+    def test_a_step_of_four_gpus_is_left_out_unless_it_is_asked_for_or_has_them(self):
+        steps = [publish.Step("one", 5, self.writing()), publish.Step("four", 5, self.writing(), gpus=4, asked=True)]
+        self.assertEqual((self.measure(*steps)[0], set(self.files())), (0, {"one"}))
+        with mock.patch.object(publish, "STEPS", steps):
+            status, text = quiet(publish.main, ["--measure", str(self.folder), "--gpus", "0", "--steps", "four"])
+        self.assertEqual(status, 1)
+        self.assertIn("four: takes 4 GPUs: --gpus 0,1,2,3", text)
+        self.assertEqual((self.measure(*steps, gpus="0,1,2,3")[0], set(self.files())), (0, {"one", "four"}))
 
     def test_a_library_of_a_modified_tree_is_refused(self):
         for wrong in ({"dirty": True}, {"commit": "unknown"}):
@@ -356,7 +374,9 @@ class Telling(unittest.TestCase):
         self.assertEqual(found["sum@1"].ratios, {"nccl": 3.0})
         self.assertEqual((found["layer@1"].ratios, found["layer@1"].why, found["layer@1"].ratio), ({}, {"nccl": "RuntimeError: .."}, None))
         self.assertEqual(told.rank_rows({"ranks": ranks}, "ranks-models")["Qwen3-32B 1"].wrong, "wrong")
-        self.assertEqual(told.rank_rows({"ranks": ranks[:1]}, "sums"), {})
+        for sides, name in ((ranks[:1], "sums"), (ranks, "sums-4"), (2 * ranks, "sums"), (2 * ranks, "ranks-models")):
+            self.assertEqual(told.rank_rows({"ranks": sides}, name), {}, "a file of another number of ranks")
+        self.assertEqual(told.rank_rows({"ranks": 2 * ranks}, "sums-4")["sum@1"].ratios, {"nccl": 3.0})
 
     def test_rows_of_steps_and_layers(self):
         content = {"rows": [{"model": "Qwen3-4B", "rows": 1, "context": 1024, "contestant": name, "step_us": us} for name, us in (("serving", 6.0), ("sinter-pdl", 4.0))],

@@ -111,15 +111,20 @@ def graph_row(row, group):
 
 
 def ranks(step, seed):
-    sums = {str(m): {f"{what}, {way}": us(f"{what}{way}{m}") for what in ("sum + residual", "layer") for way in ("sinter", "nccl", "symm one-shot", "symm two-shot")}
-            for m in lists.ranks_rows(lists.SUM_ROWS, lists.SUMS_DRAWN, seed)}
-    between = {row: {"kernels": 5, "errors": [0.0], "right": True, **times(row, "sinter", "nccl", "symm one-shot", "symm two-shot")}
-               for row in lists.LISTS["ranks-models"].wanted(seed)}
-    rank = {"gpu": STATE["gpu"], "right": {}, "times": sums, "models": between, "failed": []}
-    return {"commit": STATE["commit"], "dirty": False, "local": None, "ranks": [{"rank": i, **rank} for i in range(2)]}
+    sums, between = step.lists
+    made = {}
+    for row in lists.LISTS[sums].wanted(seed):
+        what, _, m = row.partition("@")
+        start = "sum + residual" if what == "sum" else what
+        made.setdefault(m, {}).update({f"{start}, {way}": us(f"{row} {way} {step.gpus}") for way in ("sinter", *lists.sum_ways(row))})
+    models = {row: {"kernels": 5, "errors": [0.0], "right": True, **times(row, "sinter", *lists.model_ways(row))} for row in lists.LISTS[between].wanted(seed)}
+    rank = {"gpu": STATE["gpu"], "right": {}, "times": made, "models": models, "failed": []}
+    return {"commit": STATE["commit"], "dirty": False, "number of ranks": step.gpus, "multicast": False, "failed": [], "local": None,
+            "ranks": [{"rank": i, **rank} for i in range(step.gpus)]}
 
 
-MADE_BY = {"products": products, "models": by_torch, "training": by_torch, "fusionstitching": by_torch, "decode": decode, "experts": experts, "fp8": fp8, "ranks": ranks,
+MADE_BY = {"products": products, "models": by_torch, "training": by_torch, "fusionstitching": by_torch, "decode": decode, "experts": experts, "fp8": fp8,
+           **{lists.of_ranks("ranks", n): ranks for n in lists.PUBLISHED_RANKS},
            **dict.fromkeys(("ffns", "layers", "encoders", "rowwise"), layers), **dict.fromkeys(("graphs", "large"), graphs),
            **dict.fromkeys(("conv-1", "conv-32", "conv-drawn"), conv)}  # fmt: skip
 

@@ -32,15 +32,15 @@ FAMILIES = {
     "FusionStitching's models": ("fusionstitching",),
     "memory-bound graphs": ("graphs",),
     "large graphs": ("large",),
-    "sums over 2 GPUs": ("sums",),
-    "70B, 32B layers on 2 GPUs": ("ranks-models",),
+    **{f"sums over {n} GPUs": (lists.of_ranks("sums", n),) for n in lists.PUBLISHED_RANKS},
+    **{f"70B, 32B layers on {n} GPUs": (lists.of_ranks("ranks-models", n),) for n in lists.PUBLISHED_RANKS},
 }
 #: Names of peers, by what programs call them.
 NAMES = {
     **dict.fromkeys(("inductor", "compile", "torch"), "`torch.compile`"), **dict.fromkeys(("max_autotune", "autotune", "torch_max"), "max-autotune"),
     **dict.fromkeys(("eager", "promoted", "fast", "promoted-block"), "PyTorch"), **dict.fromkeys(("serving", "linear_relu"), "cuBLAS"),
     **dict.fromkeys(("epilogue", "cublaslt"), "cuBLASLt"), **dict.fromkeys(("fused_relu", "benchmark", "cudnn"), "cuDNN"),
-    **dict.fromkeys(("symm one-shot", "symm two-shot"), "symmetric memory"), "deepgemm-block": "DeepGEMM", "triton": "Triton", "xla": "XLA", "nccl": "NCCL",
+    **dict.fromkeys((*lists.shares.SUMS[1:], lists.shares.ASYNC), "symmetric memory"), "deepgemm-block": "DeepGEMM", "triton": "Triton", "xla": "XLA", "nccl": "NCCL",
 }  # fmt: skip
 
 

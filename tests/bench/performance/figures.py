@@ -26,6 +26,7 @@ FILES = {
     "rowwise": "results/h200-2026-11-28-e42fe0a-rowwise.json",
     "experts": "results/h200-2026-11-28-e42fe0a-experts.json",
     "ranks": "results/h200-2026-11-28-2e68e7c-ranks.json",
+    "ranks-4": "",
     "models": "results/h200-2026-11-28-2e68e7c-models.json",
     "training": "results/h200-2026-11-28-2e68e7c-training.json",
     "fusionstitching": "results/h200-2026-11-29-eb74deb-fusionstitching.json",
@@ -114,7 +115,8 @@ class Store:
             raise MissingFigure(f"{FILES[key]} does not say its commit or its card")
         if True not in values_of(content, "dirty") and False not in values_of(content, "dirty"):
             raise MissingFigure(f"{FILES[key]} does not say whether its tree was modified")
-        failed = [part for rank in [*content.get("ranks", []), content.get("local") or {}] for part in rank.get("failed", []) if part not in ("times", "models")]
+        sides = [*content.get("ranks", []), content.get("local") or {}, *([content] if "ranks" in content else [])]
+        failed = [part for side in sides for part in side.get("failed", []) if part not in ("times", "models")]
         if failed:
             raise MissingFigure(f"{FILES[key]} has wrong parts: {', '.join(failed)}")
 

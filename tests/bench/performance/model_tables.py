@@ -1,7 +1,9 @@
 """Tables of models as frameworks and servers run them: sums over GPUs, PyTorch's models and training steps; and the table of the top README."""
 
 import families
+import lists
 import told
+from figures import FILES
 from tables import markdown, told_ratio, two_decimals
 
 
@@ -15,26 +17,41 @@ def over_ranks(store, name, head, parts):
     return markdown([*head, "us", "best peer", "which", "best peer / us"], lines)
 
 
-def ranks(store):
-    """Sums over two GPUs, by themselves and after a product."""
-    sides = store.file("ranks")["ranks"]
+def ranks(store, number=2):
+    """Sums over several GPUs, by themselves and after a product."""
+    sides = store.file(lists.of_ranks("ranks", number))["ranks"]
 
     def parts(row):
         what, _, m = row.partition("@")
         return [what, f"{int(m):,}"], told.slowest(sides, "times", m)["layer, sinter" if what == "layer" else "sum + residual, sinter"]
 
-    return over_ranks(store, "sums", ["of", "M"], parts)
+    return over_ranks(store, lists.of_ranks("sums", number), ["of", "M"], parts)
 
 
-def models_over_ranks(store):
-    """The ops between two attentions of a model over two GPUs, by rows."""
-    sides = store.file("ranks")["ranks"]
+def models_over_ranks(store, number=2):
+    """The ops between two attentions of a model over several GPUs, by rows."""
+    sides = store.file(lists.of_ranks("ranks", number))["ranks"]
 
     def parts(row):
         model, _, rows = row.rpartition(" ")
         return [model, f"{int(rows):,}", str(sides[0]["models"][row]["kernels"])], told.slowest(sides, "models", row)["sinter"]
 
-    return over_ranks(store, "ranks-models", ["model", "M", "kernels"], parts)
+    return over_ranks(store, lists.of_ranks("ranks-models", number), ["model", "M", "kernels"], parts)
+
+
+NUMBERS = {3: "three", 4: "four", 8: "eight"}
+
+
+def more_ranks(store):
+    """A section for each number of GPUs above two that was measured; "" where none was."""
+    found = []
+    for number in lists.PUBLISHED_RANKS[1:]:
+        key = lists.of_ranks("ranks", number)
+        if store.has(key):
+            sums, between = (families.rows_of(store, lists.of_ranks(name, number)).count() for name in ("sums", "ranks-models"))
+            found += [f"### Over {NUMBERS[number]} GPUs", f"The same, `{FILES[key].split('/')[-1]}` ({store.on(key)}): sums and layers ({sums}), then what lies between "
+                      f"two attentions ({between}).", ranks(store, number), models_over_ranks(store, number)]
+    return "".join("\n\n" + one for one in found)
 
 
 def torch_table(store, name, head, variants):

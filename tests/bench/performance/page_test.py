@@ -105,6 +105,34 @@ class Whole(unittest.TestCase):
         self.assertEqual(len(re.findall(r"^\|.*\|$", pages[page.README].split(page.BEGIN)[1].split(page.END)[0], re.M)), len(families.FAMILIES) + 3)
         self.assertIn(f"commit {SEED} on an H200", pages[page.README])
 
+    def test_four_gpus_have_a_section_where_they_were_measured(self):
+        pages = page.made()
+        section = pages[page.PAGE].split("### Over four GPUs\n")[1].split("\nWhole decoding steps")[0]
+        self.assertIn("`ranks-4.json` (4 H200): sums and layers (20), then", section)
+        self.assertEqual(len(re.findall(r"^\| (sum|layer) \| [\d,]+ \|", section, re.M)), 20)
+        self.assertEqual(len(re.findall(r"^\| (Llama-3-70B|Qwen3-32B)( e4m3)? \| [\d,]+ \| 5 \|", section, re.M)), 36)
+        self.assertIn("|sums over 4 GPUs|20|symmetric memory, NCCL|", pages[page.README])
+        with mock.patch.dict(figures.FILES, {"ranks-4": ""}):
+            pages = page.made()
+        self.assertIn("## Sums over two GPUs", pages[page.PAGE])
+        self.assertNotIn("four GPUs", pages[page.PAGE])
+        self.assertNotIn("4 GPUs", pages[page.README])
+        self.assertNotIn("\n\n\n", pages[page.PAGE])
+
+    def test_a_file_that_lacks_a_rank_has_no_rows(self):
+        del self.files["ranks-4"]["ranks"][3]
+        self.refused("ranks-4.*, list sums-4: 20 rows are missing", "sums-4")
+        self.assertEqual(len(self.family("sums").told), 20)
+
+    def test_a_rank_that_failed_refuses_the_file(self):
+        self.files["ranks-4"]["failed"] = ["rank 1 did not end"]
+        self.refused("has wrong parts: rank 1 did not end", "sums-4")
+
+    def test_prompts_have_asynchronous_products(self):
+        for rank in self.files["ranks-4"]["ranks"]:
+            rank["times"]["1024"].pop("layer, symm async", None)
+        self.refused(r"list sums-4: 1 rows have fewer peers than the step: layer@1024 lacks symm async", "sums-4")
+
     def test_have_what_publish_asks_for(self):
         for step in publish.STEPS:
             self.assertEqual(publish.missing(step, self.files[step.name], SEED), [], step.name)

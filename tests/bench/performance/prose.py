@@ -61,5 +61,6 @@ NAMES = {
     "table_products": tables.products, "table_product_means": tables.product_means, "table_by_rows": tables.by_rows,
     "table_decode": tables.decode, "decode_least": tables.decode_least, "table_graphs": tables.graphs, "table_graph_means": tables.graph_means,
     "table_layers": tables.layers, "table_fp8": tables.fp8, "table_conv": tables.conv, "table_experts": tables.experts, "table_ranks": model_tables.ranks, "table_models_over_ranks": model_tables.models_over_ranks,
+    "more_ranks": model_tables.more_ranks,
     "table_models": model_tables.models, "table_training": model_tables.training, "table_fusionstitching": fusionstitching.table, "table_summary": model_tables.summary,
 }

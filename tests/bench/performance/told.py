@@ -8,6 +8,7 @@ BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path += [BENCH, os.path.join(BENCH, "decode")]
 
 import figures  # noqa: E402
+import lists  # noqa: E402
 import results as decode_results  # noqa: E402
 
 
@@ -146,16 +147,18 @@ def slowest(ranks, part, row):
         told = rank.get(part, {}).get(row, {})
         for name, value in told.items():
             before = found.get(name)
-            if isinstance(before, str) or name in ("kernels", "errors", "right"):
+            if isinstance(before, str) or name in ("kernels", "errors", "right", "async error"):
                 continue
             found[name] = value if isinstance(value, str) or before is None else max(before, value)
     return found
 
 
 def rank_rows(content, name):
-    if len(content["ranks"]) < 2:
+    """Nothing of a file that lacks a rank, or of fewer ranks than the list is of."""
+    sides = content["ranks"]
+    if len(sides) != lists.ranks_of(name):
         return {}
-    return sum_rows(content["ranks"]) if name == "sums" else between_rows(content["ranks"])
+    return sum_rows(sides) if name.startswith("sums") else between_rows(sides)
 
 
 def sum_rows(ranks):
@@ -173,7 +176,7 @@ def between_rows(ranks):
     """The ops between two attentions of a model."""
     found = {}
     for name in ranks[0].get("models", {}):
-        if name != "stopped":
+        if name not in ("stopped", "left out"):
             right = all(rank["models"].get(name, {}).get("right", True) for rank in ranks)
             found[name] = of_times(slowest(ranks, "models", name), "sinter", wrong="" if right else "wrong")
     return found
@@ -183,7 +186,8 @@ def between_rows(ranks):
 READERS = {
     "models": torch_rows, "training": torch_rows, "decode": decode_rows, "experts": expert_rows, "fp8": scaled_rows, "products": ffn_rows,
     "fusionstitching": torch_rows, **dict.fromkeys(("layers", "encoders", "rowwise"), layer_rows), "ffns": lambda content, _: layer_rows(content, "ffns"),
-    **dict.fromkeys(("conv-1", "conv-32", "conv-drawn"), conv_rows), **dict.fromkeys(("graphs", "large"), graph_rows), "ranks": rank_rows,
+    **dict.fromkeys(("conv-1", "conv-32", "conv-drawn"), conv_rows), **dict.fromkeys(("graphs", "large"), graph_rows),
+    **{lists.of_ranks("ranks", n): rank_rows for n in lists.PUBLISHED_RANKS},
 }  # fmt: skip
 
 
