@@ -1,170 +1,13 @@
-// Sums over two GPUs of this machine whose operand the product before them pushes: equal, bit for
-// bit, to the sums of what the product leaves in memory, for every number of rows, and their times.
-// Two ranks in one process. Skipped with one GPU.
-#include "src/engine/rank_group.h"
-#include "src/normal/normal_form.h"
+// Sums over several GPUs of this machine whose operand the product before them pushes: equal, bit
+// for bit, to the sums of what the product leaves in memory, for every number of rows, and their
+// times. SINTER_GPU_RANKS ranks in one process, two unless given; more than four have no norm in
+// the kernel of a sum. Skipped where fewer GPUs are there.
 #include "src/plan/collective_family.h"
-#include "tests/gpu/gpu_tests.h"
+#include "tests/gpu/pushed_layers.h"
 #include "tests/support/product_in.h"
 
 namespace sinter::gpu_testing {
 namespace {
-
-constexpr int kRanks = 2, kSkipped = 77;
-
-constexpr int kBlocks = 131;  // of a sum, at most
-
-uint16_t Bf16(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-// The same on every host. Multiples of 1 / 64 up to `most`.
-std::string Values(int64_t count, uint32_t seed, float most) {
-  std::string bytes(static_cast<size_t>(count) * 2, '\0');
-  uint32_t state = seed * 2654435761u + 1;
-  for (int64_t i = 0; i < count; ++i) {
-    state = state * 1664525 + 1013904223;
-    const uint16_t value = Bf16(static_cast<float>(static_cast<int>(state >> 25) - 64) / 64 * most);
-    std::memcpy(&bytes[static_cast<size_t>(i) * 2], &value, 2);
-  }
-  return bytes;
-}
-
-// A layer over two ranks: a product, the sum, the residual, the norm.
-struct Layer {
-  int64_t n, k, most;  // most: rows
-  std::shared_ptr<const Chain> chain;
-  Layer(int64_t n, int64_t k, int64_t most = 128) : n(n), k(k), most(most) {
-    const auto problem =
-        Got(ParseProblem(absl::StrCat("row_parallel m=M n=", n, " k=", k, " ranks=2")));
-    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(problem.chain)));
-    chain = form->chain;
-  }
-  Plan PlainPlan(int64_t bucket) const {
-    auto plans = Got(PlanChain(*chain, bucket, *BuiltinModel("h100"), {}));
-    std::vector<Plan> all = {plans.chosen};
-    all.insert(all.end(), plans.alternatives.begin(), plans.alternatives.end());
-    for (Plan& plan : all) {
-      if (plan.kernels.size() == 2 && ProductOf(plan.kernels[0].spec).schedule.pushes == 0)
-        return plan;
-    }
-    ADD_FAILURE() << "no plan of a product and a sum";
-    return {};
-  }
-};
-
-// The plan with other schedules. `columns`: pushes only those.
-Plan With(Plan plan, Schedule product, bool pushes, int threads, int64_t columns = 0) {
-  product.pushes = pushes || columns > 0 ? kRanks : 0;
-  product.pushed_columns = static_cast<int>(columns);
-  ProductIn(&plan.kernels[0].spec).schedule = product;
-  auto own = std::make_shared<CollectiveSpec>(CollectiveKernels::Of(plan.kernels[1].spec));
-  CollectiveSchedule& sum = own->code.schedule;
-  sum.pushed = pushes ? 1 : 0;
-  sum.pushed_columns = static_cast<int>(columns);
-  sum.threads = threads;
-  sum.grid = static_cast<int>(std::min<int64_t>(plan.bucket, kBlocks));
-  EXPECT_OK(CheckCollective(own->code.problem, sum));
-  EXPECT_OK(
-      CheckSchedule(ProductOf(plan.kernels[0].spec).sequence, product, *BuiltinModel("h100")));
-  plan.kernels[1].spec.body = MakeBody(std::move(*own));
-  return plan;
-}
-
-// For each way to cut the GEMM, in one turn or in several, the schedule that is predicted to be the
-// fastest.
-std::vector<Schedule> Cuts(const Plan& plain) {
-  const DeviceModel model = *BuiltinModel("h100");
-  const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
-  std::map<std::tuple<bool, int, bool>, std::pair<double, Schedule>> best;
-  for (Schedule s : LegalSchedules(sequence, model, Dataflow::kProduct)) {
-    s.pushes = kRanks;
-    if (!CheckSchedule(sequence, s, model).ok() || s.first.split_k > 8) continue;
-    s.pushes = 0;
-    const double us = Predict(sequence, s, model).total_us;
-    const auto [at, fresh] = best.try_emplace(
-        {s.swapped, s.first.split_k, TurnsOf(sequence, s) > 1}, std::make_pair(us, s));
-    if (!fresh && us < at->second.first) at->second = {us, s};
-  }
-  std::vector<Schedule> cuts;
-  for (const auto& [key, one] : best) cuts.push_back(one.second);
-  return cuts;
-}
-
-// The schedule predicted to be the fastest, for each way in which blocks share loads and for some
-// widths of tiles. Only schedules that compute columns early count.
-std::vector<Schedule> EarlyCuts(const Plan& plain) {
-  const DeviceModel model = *BuiltinModel("h100");
-  const ProductSequence& sequence = ProductOf(plain.kernels[0].spec).sequence;
-  std::map<std::tuple<Share, int>, std::pair<double, Schedule>> best;
-  for (Schedule s : LegalSchedules(sequence, model, Dataflow::kProduct)) {
-    s.pushes = kRanks;
-    s.pushed_columns = static_cast<int>(EarlyColumns(sequence, s));
-    if (s.pushed_columns == 0 || !CheckSchedule(sequence, s, model).ok()) continue;
-    s.pushes = s.pushed_columns = 0;
-    const double us = Predict(sequence, s, model).total_us;
-    const auto [at, fresh] =
-        best.try_emplace({s.share, s.first.block_n / 64}, std::make_pair(us, s));
-    if (!fresh && us < at->second.first) at->second = {us, s};
-  }
-  std::vector<Schedule> cuts;
-  for (const auto& [key, one] : best) cuts.push_back(one.second);
-  return cuts;
-}
-
-// One GPU with the buffers of a layer.
-struct Rank {
-  Ports ports;
-  std::shared_ptr<RankGroup> group;
-  std::vector<DeviceBuffer> buffers;  // a, w1, r, gamma, then the outputs
-  DeviceBuffer workspace;
-
-  absl::Status Allocate(const Layer& layer, int rank) {
-    Free();
-    const int64_t of_rows = layer.most * layer.n;
-    const std::string values[] = {
-        Values(layer.most * layer.k, static_cast<uint32_t>(rank), 1),
-        Values(layer.n * layer.k, static_cast<uint32_t>(10 + rank), 1.0f / 16),
-        Values(of_rows, 20, 2), Values(layer.n, 21, 1)};
-    for (const std::string& value : values) {
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, ports.measurer->Allocate(value.size()));
-      buffers.push_back(buffer);
-      SINTER_RETURN_IF_ERROR(ports.measurer->Upload(buffer, value.data(), value.size()));
-    }
-    for (int i = 0; i < 2; ++i) {
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer,
-                              ports.measurer->Allocate(static_cast<uint64_t>(of_rows) * 2));
-      buffers.push_back(buffer);
-    }
-    SINTER_ASSIGN_OR_RETURN(workspace, ports.measurer->Allocate(256 << 20));
-    return ports.measurer->Fill(workspace, 0);
-  }
-  void Free() {
-    for (const DeviceBuffer& buffer : buffers) ports.measurer->Free(buffer);
-    if (!buffers.empty()) ports.measurer->Free(workspace);
-    buffers.clear();
-  }
-  absl::StatusOr<std::shared_ptr<const BoundPlan>> Bind(const LoadedPlanPtr& plan) const {
-    std::vector<DevicePtr> pointers;
-    for (const DeviceBuffer& buffer : buffers) pointers.push_back(buffer.ptr);
-    return BindPlan(plan, pointers, workspace.ptr, false, nullptr, group);
-  }
-  absl::Status Poison() const {
-    SINTER_RETURN_IF_ERROR(ports.measurer->Fill(buffers[4], 0xAB));
-    return ports.measurer->Fill(buffers[5], 0xAB);
-  }
-  absl::StatusOr<std::string> Results() const {
-    std::string all;
-    for (size_t i = 4; i < 6; ++i) {
-      std::string bytes(buffers[i].bytes, '\0');
-      SINTER_RETURN_IF_ERROR(ports.measurer->Download(&bytes[0], buffers[i], bytes.size()));
-      all += bytes;
-    }
-    return all;
-  }
-};
 
 using Bounds = std::vector<std::shared_ptr<const BoundPlan>>;  // of each rank
 
@@ -177,66 +20,78 @@ struct NamedPlan {
 class PushedSums : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    for (int r = 0; r < kRanks; ++r) {
+    ranks_.resize(static_cast<size_t>(Ranks()));
+    for (int r = 0; r < Ranks(); ++r) {
       auto ports = Got(MakePorts(TestConfig(), r, "", StderrLog()));
-      ranks_[r].ports = std::move(ports);
+      ranks_[static_cast<size_t>(r)].ports = std::move(ports);
     }
   }
   static void TearDownTestSuite() {
-    for (Rank& rank : ranks_) {
+    for (LayerRank& rank : ranks_) {
       rank.Free();
       rank.group.reset();
     }
+    ranks_.clear();
+  }
+  void SetUp() override {
+    if (Ranks() > 4) GTEST_SKIP() << "the sum over " << Ranks() << " ranks makes no norm";
   }
   static void Begin(const Layer& layer, uint64_t slot_bytes = 0) {
     std::vector<std::unique_ptr<PeerMemory>> memory;
-    for (int r = 0; r < kRanks; ++r) {
-      ranks_[r].group.reset();
-      ASSERT_OK(ranks_[r].Allocate(layer, r));
+    for (int r = 0; r < Ranks(); ++r) {
+      LayerRank& rank = ranks_[static_cast<size_t>(r)];
+      rank.group.reset();
+      ASSERT_OK(rank.Allocate(layer, r));
       auto opened = Got(OpenPeerMemory(TestConfig(), r));
       memory.push_back(std::move(opened));
     }
     auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
-    for (int r = 0; r < kRanks; ++r) ranks_[r].group = groups[static_cast<size_t>(r)];
+    for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].group = groups[r];
   }
-  // `work(rank)` of all ranks at once.
-  static void OnAll(const std::function<absl::Status(int)>& work) {
-    std::vector<absl::Status> done(kRanks);
-    OnThreads(kRanks, [&](int r) { done[static_cast<size_t>(r)] = work(r); });
+  // `work(rank)` of the first `count` ranks at once; of all unless given.
+  static void OnAll(const std::function<absl::Status(size_t)>& work, int count = Ranks()) {
+    std::vector<absl::Status> done(static_cast<size_t>(count));
+    OnThreads(done.size(), [&](int r) {
+      const size_t i = static_cast<size_t>(r);
+      done[i] = work(i);
+    });
     for (const absl::Status& status : done) EXPECT_OK(status);
   }
   // Builds and binds all plans on all ranks.
   static std::vector<Bounds> BindAll(const Layer& layer, const std::vector<Plan>& plans) {
-    std::vector<Bounds> bounds(plans.size(), Bounds(kRanks));
-    for (int r = 0; r < kRanks; ++r) {
+    std::vector<Bounds> bounds(plans.size(), Bounds(ranks_.size()));
+    for (size_t r = 0; r < ranks_.size(); ++r) {
       const auto built = BuildPlans(ranks_[r].ports, layer.chain, plans);
       for (size_t i = 0; i < plans.size(); ++i) {
         EXPECT_OK(built[i]) << plans[i].ToText();
         if (!built[i].ok()) continue;
         auto bound = ranks_[r].Bind(*built[i]);
         EXPECT_OK(bound);
-        if (bound.ok()) bounds[i][static_cast<size_t>(r)] = *std::move(bound);
+        if (bound.ok()) bounds[i][r] = *std::move(bound);
       }
     }
     return bounds;
   }
-  static absl::Status Enqueue(const Bounds& bounds, int r, StreamHandle stream, int64_t m,
+  static absl::Status Enqueue(const Bounds& bounds, size_t r, StreamHandle stream, int64_t m,
                               bool edge = false) {
-    return EnqueuePlan(*bounds[static_cast<size_t>(r)], stream, m, edge);
+    return EnqueuePlan(*bounds[r], stream, m, edge);
   }
   static void Run(const Bounds& bounds, int64_t m) {
-    OnAll([&](int r) {
+    OnAll([&](size_t r) {
       return ranks_[r].ports.measurer->RunAndWait(
           [&](StreamHandle stream) { return Enqueue(bounds, r, stream, m); });
     });
   }
-  // What both ranks have after a launch of `m` rows, the same.
+  // What all ranks have after a launch of `m` rows, the same.
   static std::string ResultsOf(const Bounds& bounds, int64_t m) {
-    for (const Rank& rank : ranks_) EXPECT_OK(rank.Poison());
+    for (const LayerRank& rank : ranks_) EXPECT_OK(rank.Poison());
     Run(bounds, m);
-    auto first = Got(ranks_[0].Results()), second = Got(ranks_[1].Results());
-    EXPECT_TRUE(first == second) << "ranks differ, " << m << " rows";
-    for (const Rank& rank : ranks_) EXPECT_OK(rank.group->GetStatus(nullptr));
+    auto first = Got(ranks_[0].Results());
+    for (size_t r = 1; r < ranks_.size(); ++r) {
+      const auto other = Got(ranks_[r].Results());
+      EXPECT_TRUE(first == other) << "rank " << r << " differs, " << m << " rows";
+    }
+    for (const LayerRank& rank : ranks_) EXPECT_OK(rank.group->GetStatus(nullptr));
     return first;
   }
 
@@ -244,7 +99,7 @@ class PushedSums : public ::testing::Test {
   static void ExpectEqualAndTime(const Layer& layer, int64_t rows,
                                  const std::vector<NamedPlan>& named, int calls);
 
-  static inline Rank ranks_[kRanks];
+  static inline std::vector<LayerRank> ranks_;
 };
 
 TEST_F(PushedSums, AreThoseOfMemoryForEveryNumberOfRows) {
@@ -279,10 +134,11 @@ TEST_F(PushedSums, TakeCallsOfOtherRowsAndFormsInTurn) {
   const std::string want = ResultsOf(bounds[0], 16);
   constexpr int kRounds = 20, kCalls = 1000;
   for (int round = 0; round < kRounds; ++round) {
-    OnAll([&](int r) {
+    OnAll([&](size_t r) {
       uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
       // A rank that comes late, another one each time.
-      if (round % 3 == r) std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
+      if (static_cast<size_t>(round) % (ranks_.size() + 1) == r)
+        std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
       return ranks_[r].ports.measurer->RunAndWait([&](StreamHandle stream) {
         for (int call = 0; call < kCalls; ++call) {
           state = state * 1664525 + 1013904223;
@@ -305,12 +161,17 @@ TEST_F(PushedSums, EndWhenOneIsMissed) {
   const std::vector<Bounds> bounds = BindAll(layer, {With(plain, Cuts(plain).back(), true, 256)});
   std::thread aborts([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    EXPECT_OK(ranks_[1].group->Abort());
+    EXPECT_OK(ranks_.back().group->Abort());
   });
-  EXPECT_OK(ranks_[0].ports.measurer->RunAndWait(
-      [&](StreamHandle stream) { return Enqueue(bounds[0], 0, stream, 16); }));
+  OnAll(
+      [&](size_t r) {
+        return ranks_[r].ports.measurer->RunAndWait(
+            [&](StreamHandle stream) { return Enqueue(bounds[0], r, stream, 16); });
+      },
+      Ranks() - 1);
   aborts.join();
-  EXPECT_EQ(ranks_[0].group->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
+  for (size_t r = 0; r + 1 < ranks_.size(); ++r)
+    EXPECT_EQ(ranks_[r].group->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
 }
 
 // Tiles that a warp sends while others are computed, of rows that fill tiles and that do not.
@@ -336,7 +197,7 @@ TEST_F(PushedSums, OfTilesSentEarlyAreThoseOfMemory) {
   std::printf("%zu cuts\n", cuts.size());
 }
 
-// Calls of both forms and of any number of rows in turn, while one rank or the other is late.
+// Calls of both forms and of any number of rows in turn, while one rank or another is late.
 TEST_F(PushedSums, OfTilesSentEarlyTakeCallsInTurn) {
   const Layer layer(2048, 256, 1024);
   Begin(layer);
@@ -348,9 +209,10 @@ TEST_F(PushedSums, OfTilesSentEarlyTakeCallsInTurn) {
        With(plain, cut, false, 256, EarlyColumns(ProductOf(plain.kernels[0].spec).sequence, cut))});
   const std::string want = ResultsOf(bounds[0], 1024);
   for (int round = 0; round < 12; ++round) {
-    OnAll([&](int r) {
+    OnAll([&](size_t r) {
       uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
-      if (round % 3 == r) std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
+      if (static_cast<size_t>(round) % (ranks_.size() + 1) == r)
+        std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
       return ranks_[r].ports.measurer->RunAndWait([&](StreamHandle stream) {
         for (int call = 0; call < 200; ++call) {
           state = state * 1664525 + 1013904223;
@@ -375,31 +237,31 @@ void PushedSums::ExpectEqualAndTime(const Layer& layer, int64_t rows,
   std::map<int, std::string> results;  // by threads
   for (size_t i = 0; i < plans.size(); ++i) {
     const std::string& name = named[i].name;
-    ASSERT_TRUE(bounds[i][0] != nullptr && bounds[i][1] != nullptr) << name;
+    ASSERT_EQ(std::count(bounds[i].begin(), bounds[i].end(), nullptr), 0) << name;
     const std::string got = ResultsOf(bounds[i], rows);
     EXPECT_TRUE(results.try_emplace(named[i].threads, got).first->second == got) << name;
     for (const bool edge : {false, true}) {
-      std::unique_ptr<TimedGraph> graphs[kRanks];
-      for (int r = 0; r < kRanks; ++r) {
+      std::vector<std::unique_ptr<TimedGraph>> graphs;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
         auto made =
             ranks_[r].ports.measurer->MakeGraph({[&, r](StreamHandle stream, int) {
                                                   return Enqueue(bounds[i], r, stream, rows, edge);
                                                 }},
                                                 calls);
         ASSERT_OK(made);
-        graphs[r] = *std::move(made);
+        graphs.push_back(*std::move(made));
       }
-      double best[kRanks] = {1e9, 1e9};
-      OnAll([&](int r) -> absl::Status {
+      std::vector<double> best(ranks_.size(), 1e9);
+      OnAll([&](size_t r) -> absl::Status {
         for (int replay = 0; replay < 8; ++replay) {
           SINTER_ASSIGN_OR_RETURN(const double us, graphs[r]->Replay());
           best[r] = std::min(best[r], us / calls);
         }
         return absl::OkStatus();
       });
-      std::printf("%d rows, %s%s: %.2f us (predicted %.2f)\n", static_cast<int>(rows),
-                  edge ? "edges, " : "", name.c_str(), std::max(best[0], best[1]),
-                  plans[i].PredictedUs());
+      std::printf("%d ranks, %d rows, %s%s: %.2f us (predicted %.2f)\n", Ranks(),
+                  static_cast<int>(rows), edge ? "edges, " : "", name.c_str(),
+                  *std::max_element(best.begin(), best.end()), plans[i].PredictedUs());
     }
   }
 }
@@ -451,15 +313,4 @@ TEST_F(PushedSums, TimesOfManyRows) {
 }  // namespace
 }  // namespace sinter::gpu_testing
 
-int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IONBF, 0);
-  alarm(500);  // nothing here may hang
-  ::testing::InitGoogleTest(&argc, argv);
-  const auto ports = sinter::MakePorts(sinter::gpu_testing::TestConfig(),
-                                       sinter::gpu_testing::kRanks - 1, "", sinter::LogSink());
-  if (!ports.ok()) {
-    std::printf("skipped: %s\n", std::string(ports.status().message()).c_str());
-    return sinter::gpu_testing::kSkipped;
-  }
-  return RUN_ALL_TESTS();
-}
+int main(int argc, char** argv) { return sinter::gpu_testing::RunOverGpus(argc, argv); }

@@ -1,14 +1,13 @@
-// Plans of chains over two GPUs, as two ranks of one process launch them: many calls with changing
+// Plans of chains over several GPUs, as ranks of one process launch them: many calls with changing
 // M while one rank comes late, passes over small slots, and graphs. In the program of
 // all_reduce_gpu_test.cc.
 #include "src/engine/rank_group.h"
 #include "tests/gpu/gpu_tests.h"
+#include "tests/gpu/several_gpus.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::rank_plans {
 namespace {
-
-constexpr int kRanks = 2;
 
 // A rank's rows of h are normed, gathered, multiplied and scattered again, as layers of sequence
 // parallelism do; then columns are gathered and all is summed. Exact where numbers are.
@@ -18,7 +17,7 @@ Chain Layer() {
       "x: bf16[M,$0]; w: const bf16[$1,$0]; rows = all_gather(reshape(x, [1,M,$0]), 0, $2); "
       "product = bf16(rows @ w.T); part = reshape(reduce_scatter(product, 0, $2), [M,$1]); wide = "
       "all_gather(part, 1, $2); out all_reduce(wide, $2), reduce_scatter(wide, 1, $2)",
-      kK, kN, kRanks);
+      kK, kN, Ranks());
 }
 
 // A rank's engine, its plan and its buffers of up to `rows` rows. Inputs are small integers, of
@@ -109,22 +108,24 @@ class RankPlans : public ::testing::Test {
   void Make(const Chain& chain, int64_t rows, int64_t bucket, uint64_t slot_bytes = 0) {
     chain_ = chain;
     std::vector<std::unique_ptr<PeerMemory>> memory;
-    for (int r = 0; r < kRanks; ++r) {
+    for (auto& made : ranks_) made.reset();
+    ranks_.clear();
+    for (int r = 0; r < Ranks(); ++r) {
       auto rank = Got(Rank::Make(chain, r, rows, bucket));
-      ranks_[r] = std::move(rank);
+      ranks_.push_back(std::move(rank));
       auto opened = Got(OpenPeerMemory(TestConfig(), r));
       memory.push_back(std::move(opened));
     }
     auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
-    for (int r = 0; r < kRanks; ++r) ASSERT_OK(ranks_[r]->Bind(groups[static_cast<size_t>(r)]));
+    for (size_t r = 0; r < ranks_.size(); ++r) ASSERT_OK(ranks_[r]->Bind(groups[r]));
   }
 
   void OnAll(const std::function<absl::Status(Rank&, int)>& work) {
-    std::vector<absl::Status> done(kRanks);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < kRanks; ++r)
-      threads.emplace_back([&, r] { done[static_cast<size_t>(r)] = work(*ranks_[r], r); });
-    for (std::thread& thread : threads) thread.join();
+    std::vector<absl::Status> done(ranks_.size());
+    OnThreads(ranks_.size(), [&](int r) {
+      const size_t i = static_cast<size_t>(r);
+      done[i] = work(*ranks_[i], r);
+    });
     for (const absl::Status& status : done) EXPECT_OK(status);
   }
   void LaunchOnce(int64_t m) {
@@ -140,24 +141,24 @@ class RankPlans : public ::testing::Test {
     for (const auto& rank : ranks_)
       for (const std::string& input : rank->inputs()) inputs.push_back(input.data());
     std::vector<std::string> want;
-    for (int r = 0; r < kRanks; ++r)
+    for (size_t r = 0; r < ranks_.size(); ++r)
       for (int i = 0; i < chain_.num_outputs(); ++i)
         want.emplace_back(static_cast<size_t>(*OutputBytes(chain_, i, m)), '\0');
     std::vector<void*> outputs;
     for (std::string& one : want) outputs.push_back(&one[0]);
     ASSERT_OK(RunReference(chain_, m, inputs, outputs));
-    for (int r = 0; r < kRanks; ++r) {
+    const size_t count = static_cast<size_t>(chain_.num_outputs());
+    for (size_t r = 0; r < ranks_.size(); ++r) {
       EXPECT_OK(ranks_[r]->group().GetStatus(nullptr));
-      for (int i = 0; i < chain_.num_outputs(); ++i) {
-        const auto got = Got(ranks_[r]->Output(i, m));
-        EXPECT_TRUE(got == want[static_cast<size_t>(r * chain_.num_outputs() + i)])
-            << "rank " << r << ", output " << i << ", m " << m;
+      for (size_t i = 0; i < count; ++i) {
+        const auto got = Got(ranks_[r]->Output(static_cast<int>(i), m));
+        EXPECT_TRUE(got == want[r * count + i]) << "rank " << r << ", output " << i << ", m " << m;
       }
     }
   }
 
   Chain chain_;
-  std::unique_ptr<Rank> ranks_[kRanks];
+  std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
 TEST_F(RankPlans, OfALayerGiveTheReferencesBitsForEveryM) {
@@ -169,49 +170,52 @@ TEST_F(RankPlans, OfALayerGiveTheReferencesBitsForEveryM) {
   LaunchOnce(0);
 }
 
+// SINTER_GPU_RANK_CALLS calls; 100,000 unless given, or what 45 seconds hold.
 TEST_F(RankPlans, TakeManyCallsOfChangingRowsWhileARankIsLate) {
   Make(Layer(), 24, 24);
-  const char* given = std::getenv("SINTER_GPU_RANK_CALLS");
-  const int wanted = given == nullptr ? 100000 : std::atoi(given);
+  const int given = NumberFromEnvironment("SINTER_GPU_RANK_CALLS", 0);
+  const int wanted = given > 0 ? given : 100000;
   constexpr int kCalls = 2000;
   const auto begun = std::chrono::steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   };
   int calls = 0;
-  for (int round = 0; calls < wanted && seconds() < 45; ++round, calls += kCalls) {
-    int64_t last[kRanks] = {};
+  for (int round = 0; calls < wanted && (given > 0 || seconds() < 45); ++round, calls += kCalls) {
+    std::vector<int64_t> last(ranks_.size());
     OnAll([&](Rank& rank, int r) {
       uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
-      if (round % 3 == r) std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
+      int64_t& m = last[static_cast<size_t>(r)];
+      if (round % (Ranks() + 1) == r)
+        std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
       return rank.memory().RunAndWait([&](StreamHandle stream) {
         absl::Status status;
         for (int call = 0; call < kCalls && status.ok(); ++call) {
           state = state * 1664525 + 1013904223;
-          // Sleeps after the queued work, now in one rank, then in the other.
+          // Sleeps after the queued work, now in one rank, then in another.
           if ((state >> 21) % 512 == static_cast<uint32_t>(r))
             std::this_thread::sleep_for(std::chrono::microseconds(state >> 22));
-          last[r] = (state >> 24) % 25;
-          if (call + 1 == kCalls) last[r] = 1 + last[r] % 24;
-          status = rank.Launch(stream, last[r]);
+          m = (state >> 24) % 25;
+          if (call + 1 == kCalls) m = 1 + m % 24;
+          status = rank.Launch(stream, m);
         }
         return status;
       });
     });
-    ASSERT_EQ(last[0], last[1]);
+    ASSERT_EQ(std::count(last.begin(), last.end(), last[0]), Ranks());
     if (round % 5 == 0) ExpectReference(last[0]);
     if (HasFailure()) break;
   }
-  std::printf("%d calls of %d collectives each in %.1f s\n", calls, 5, seconds());
+  std::printf("%d ranks: %d calls of %d collectives each in %.1f s\n", Ranks(), calls, 5,
+              seconds());
 }
 
 // Columns: rows are taken in passes that the slots hold, also of other rows than a multiple of 16.
 TEST_F(RankPlans, OfColumnsTakeRowsInPassesThatSlotsHold) {
-  for (const char* line :
-       {"all_gather rows=M cols=512 ranks=2", "reduce_scatter rows=M cols=512 ranks=2",
-        "all_reduce rows=M cols=512 ranks=2"}) {
+  for (const char* kind : {"all_gather", "reduce_scatter", "all_reduce"}) {
+    const std::string line = absl::StrCat(kind, " rows=M cols=", 256 * Ranks(), " ranks=", Ranks());
     SCOPED_TRACE(line);
-    Make(ParseProblem(line)->chain, 1000, 1024, 64 << 10);
+    Make(ParseProblem(line)->chain, 1000, 1024, static_cast<uint64_t>(Ranks()) << 15);
     for (const int64_t m : {1, 64, 65, 500, 1000}) {
       LaunchOnce(m);
       ExpectReference(m);
@@ -220,13 +224,15 @@ TEST_F(RankPlans, OfColumnsTakeRowsInPassesThatSlotsHold) {
 }
 
 TEST_F(RankPlans, OfRowsTellSlotsThatAreTooSmall) {
-  const Chain chain = ParseProblem("all_gather rows=M cols=512 ranks=2 along=rows")->chain;
+  const Chain chain =
+      ParseProblem(absl::StrCat("all_gather rows=M cols=512 ranks=", Ranks(), " along=rows"))
+          ->chain;
   Make(chain, 64, 64, 64 << 10);
   LaunchOnce(64);
   ExpectReference(64);
   auto larger = Got(Rank::Make(chain, 0, 128, 128));
   std::vector<std::unique_ptr<PeerMemory>> memory;
-  for (int r = 0; r < kRanks; ++r) {
+  for (int r = 0; r < Ranks(); ++r) {
     auto opened = Got(OpenPeerMemory(TestConfig(), r));
     memory.push_back(std::move(opened));
   }
@@ -239,21 +245,21 @@ TEST_F(RankPlans, OfRowsTellSlotsThatAreTooSmall) {
 TEST_F(RankPlans, RunInGraphsReplayedInChangingOrder) {
   Make(Layer(), 128, 128);
   constexpr int kCalls = 50;
-  std::unique_ptr<TimedGraph> graphs[kRanks][2];
-  for (int r = 0; r < kRanks; ++r) {
+  std::vector<std::unique_ptr<TimedGraph>> graphs[2];
+  for (const auto& rank : ranks_) {
     for (int which = 0; which < 2; ++which) {
-      auto made = ranks_[r]->memory().MakeGraph({[&, r, which](StreamHandle stream, int call) {
-                                                  return ranks_[r]->Launch(
-                                                      stream, which == 0 ? 128 : 1 + call);
-                                                }},
-                                                kCalls);
+      auto made =
+          rank->memory().MakeGraph({[&](StreamHandle stream, int call) {
+                                     return rank->Launch(stream, which == 0 ? 128 : 1 + call);
+                                   }},
+                                   kCalls);
       ASSERT_OK(made);
-      graphs[r][which] = *std::move(made);
+      graphs[which].push_back(*std::move(made));
     }
   }
   OnAll([&](Rank&, int r) -> absl::Status {
     for (const int which : {0, 1, 1, 0, 1, 0}) {
-      SINTER_RETURN_IF_ERROR(graphs[r][which]->Replay().status());
+      SINTER_RETURN_IF_ERROR(graphs[which][static_cast<size_t>(r)]->Replay().status());
     }
     return absl::OkStatus();
   });

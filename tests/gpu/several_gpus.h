@@ -1,0 +1,22 @@
+// Programs of tests that run a chain over several GPUs of this machine: how many, and their main().
+#pragma once
+
+#include "tests/support/common.h"
+
+namespace sinter::gpu_testing {
+
+// SINTER_GPU_RANKS, 2 to 8; 2 unless given. Another value ends the program. Each rank has a GPU of
+// its own, as the library refuses two ranks on one.
+int Ranks();
+
+// A whole number from the environment, or `fallback`.
+int NumberFromEnvironment(const char* name, int fallback);
+
+// A folder of the program's run, which RunOverGpus removes: ranks keep compiled kernels there.
+const std::string& RunFolder();
+
+// Runs the tests of the program. Exits 77 and says why where the machine has fewer GPUs than ranks.
+// Ends the program after ten minutes: nothing here may hang.
+int RunOverGpus(int argc, char** argv);
+
+}  // namespace sinter::gpu_testing
