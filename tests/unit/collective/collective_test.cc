@@ -39,7 +39,7 @@ TEST(AllReduce, WhatNoKernelComputesIsNamed) {
 
 // What the kernel addresses of a launch's last unit, as all_reduce.cuh computes it.
 TEST(AllReduce, RowsOfALaunchFitIntoASlot) {
-  for (const int ranks : {2, 3, 8}) {
+  for (const int ranks : {2, 3, 4, 8}) {
     for (const int64_t columns : {8, 1032, 8192}) {
       for (const DType result : {DType::kBF16, DType::kF32}) {
         for (const bool two_shot : {false, true}) {
@@ -73,10 +73,48 @@ TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
   };
   EXPECT_FALSE(best(2, 1).schedule.two_shot);
   EXPECT_FALSE(best(2, 4096).schedule.two_shot);
-  EXPECT_FALSE(best(8, 1).schedule.two_shot);
-  EXPECT_TRUE(best(8, 1024).schedule.two_shot);
+  for (const int ranks : {3, 4, 8}) {
+    EXPECT_FALSE(best(ranks, 1).schedule.two_shot) << ranks;
+    EXPECT_TRUE(best(ranks, 1024).schedule.two_shot) << ranks;
+  }
   EXPECT_LT(best(2, 1).prediction.total_us, 4);
   EXPECT_EQ(best(8, 1024).prediction.bound, "link");
+}
+
+// Two shots send a part to its owner and the sum from there to all.
+TEST(AllReduce, BytesOfTheLinkAreThoseOfOneShotOrTwo) {
+  const DeviceModel model = *BuiltinModel("h100");
+  constexpr double kBytes = 1024 * 8192 * 2;
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto link = [&](bool two_shot) {
+      return PredictSchedule(Layer(ranks), {two_shot, 256, 132}, 1024, model)->dsm_bytes;
+    };
+    EXPECT_DOUBLE_EQ(link(false), (ranks - 1) * kBytes) << ranks;
+    EXPECT_NEAR(link(true), 2 * (ranks - 1) * kBytes / ranks, 1e-6 * kBytes) << ranks;
+  }
+}
+
+// Norms over up to four ranks in one shot and in two, and each number of rows.
+TEST(AllReduce, EachFormHasSchedulesOverAnyNumberOfRanks) {
+  const DeviceModel model = *BuiltinModel("h100");
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const int64_t rows : {1, 7, 64, 1024}) {
+      for (const bool norm : {false, true}) {
+        if (norm && ranks > 4) continue;
+        CollectiveProblem p = norm ? LayerWithNorm(8192) : Layer();
+        p.ranks = ranks;
+        std::set<std::pair<bool, int>> offered;
+        for (const RankedCollective& one : SearchCollective(p, rows, model)) {
+          EXPECT_TRUE(CheckCollective(p, one.schedule).ok()) << one.schedule.ToString();
+          offered.emplace(one.schedule.two_shot, one.schedule.threads);
+        }
+        for (const bool two_shot : {false, true}) {
+          EXPECT_EQ(offered.count({two_shot, norm ? 512 : 256}), 1u)
+              << ranks << " ranks, " << rows << " rows, norm " << norm << ", two-shot " << two_shot;
+        }
+      }
+    }
+  }
 }
 
 TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
@@ -90,6 +128,13 @@ TEST(AllReduce, OfWhatIsPushedWaitsForTheLastTurnAlone) {
   };
   EXPECT_LT(us(4), us(1));
   EXPECT_LT(us(1), SearchCollective(p, 128, model).front().prediction.total_us);
+  for (const int ranks : {3, 4}) {
+    CollectiveProblem more = LayerWithNorm(8192);
+    more.ranks = ranks;
+    const RankedCollective best = SearchCollective(more, 128, model, {2}).front();
+    EXPECT_EQ(best.schedule.pushed, 2) << ranks;
+    EXPECT_FALSE(best.schedule.two_shot) << ranks << ": each rank has received all";
+  }
   const CollectiveProblem one_row = LayerWithNorm(8192);
   EXPECT_EQ(SearchCollective(one_row, 1, model).front().schedule.threads, 512);
   EXPECT_EQ(SearchCollective(one_row, 128, model).front().schedule.threads, 256);
