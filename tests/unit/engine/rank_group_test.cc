@@ -50,7 +50,7 @@ RankRoom HeadOf(const RankGroup& group) {
 }
 
 TEST(RankGroup, EachRankKnowsAllRooms) {
-  for (const int size : {2, 3, 8}) {
+  for (const int size : {2, 3, 4, 8}) {
     Made made = CreateAll(size, [](int, RankGroupOptions&, FakePeerMemory&) {});
     for (int r = 0; r < size; ++r) {
       ASSERT_TRUE(made[static_cast<size_t>(r)].ok()) << made[static_cast<size_t>(r)].status();
@@ -99,6 +99,11 @@ TEST(RankGroup, WhatDiffersFailsOnAllRanksAndNamesTheRank) {
                             if (r == 2) options.timeout_ms = 5;
                           }),
                 "rank 2 has group.timeout_ms 5, rank 0 has 10000");
+  ExpectAllFail(CreateAll(8,
+                          [](int r, RankGroupOptions& options, FakePeerMemory&) {
+                            if (r == 7) options.timeout_ms = 5;
+                          }),
+                "rank 7 has group.timeout_ms 5, rank 0 has 10000");
   ExpectAllFail(CreateAll(2,
                           [](int r, RankGroupOptions& options, FakePeerMemory&) {
                             if (r == 1) options.slot_bytes *= 2;
@@ -221,9 +226,11 @@ TEST(RankGroup, AnExchangeThatGivesOtherBytesIsNamed) {
 }
 
 TEST(RankGroup, ALinkThatLosesDataIsFound) {
-  ExpectAllFail(CreateAll(3, [](int r, RankGroupOptions&,
-                                FakePeerMemory& memory) { memory.pushes = r != 2; }),
-                "what rank 2 wrote has not arrived at rank");
+  for (const int size : {3, 4, 8}) {
+    ExpectAllFail(CreateAll(size, [](int r, RankGroupOptions&,
+                                     FakePeerMemory& memory) { memory.pushes = r != 2; }),
+                  "what rank 2 wrote has not arrived at rank");
+  }
 }
 
 TEST(RankGroup, TakesTheCallersRooms) {
@@ -256,14 +263,17 @@ TEST(RankGroup, TakesTheCallersRooms) {
 }
 
 TEST(RankGroup, OfOneProcessReachesEveryPeer) {
-  std::vector<std::unique_ptr<PeerMemory>> memory;
-  for (int r = 0; r < 3; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
-  auto groups = Got(RankGroup::CreateLocal(std::move(memory), Options(0, 0)));
-  EXPECT_EQ(groups.size(), 3u);
-  EXPECT_EQ(groups[2]->rank(), 2);
-  EXPECT_EQ(FakePeerMemory::Reached(), 6);
-  groups.clear();
-  EXPECT_EQ(FakePeerMemory::Live(), 0);
+  for (const int size : {2, 3, 4, 8}) {
+    const int before = FakePeerMemory::Reached();
+    std::vector<std::unique_ptr<PeerMemory>> memory;
+    for (int r = 0; r < size; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
+    auto groups = Got(RankGroup::CreateLocal(std::move(memory), Options(0, 0)));
+    ASSERT_EQ(groups.size(), static_cast<size_t>(size));
+    EXPECT_EQ(groups.back()->rank(), size - 1);
+    EXPECT_EQ(FakePeerMemory::Reached() - before, size * (size - 1));
+    groups.clear();
+    EXPECT_EQ(FakePeerMemory::Live(), 0);
+  }
   EXPECT_TRUE(Says(RankGroup::CreateLocal({}, Options(0, 0)), "group.size is 0, must be 2 to 8"));
 }
 

@@ -1,5 +1,5 @@
-// Plans of chains that are split over ranks: two ranks of one process, each with an engine of its
-// own, whose kernels a host interpreter runs; binding, agreeing, refusing.
+// Plans of chains that are split over ranks: two to eight ranks of one process, each with an engine
+// of its own, whose kernels a host interpreter runs; binding, agreeing, refusing.
 #include "src/reference/evaluator.h"
 #include "tests/unit/engine/engine_tests.h"
 #include "tests/unit/engine/fake_peer_memory.h"
@@ -43,20 +43,27 @@ struct Rank {
   }
 };
 
-// The kernel of both ranks, as the host computes it: each gives its x, then all add in order.
+// The kernel of all ranks, as the host computes it: each gives its x, then all add in order.
 class Meeting {
  public:
+  explicit Meeting(int size) : x_(static_cast<size_t>(size)), rows_(x_.size()), plans_(x_.size()) {}
+
   absl::Status Run(int rank, const BufferList& buffers, int64_t m) {
-    rows_[rank] = m;
-    plans_[rank] = buffers.plan;
-    x_[rank] = reinterpret_cast<const uint16_t*>(buffers.pointers[0]);
+    const size_t own = static_cast<size_t>(rank);
+    rows_[own] = m;
+    plans_[own] = buffers.plan;
+    x_[own] = reinterpret_cast<const uint16_t*>(buffers.pointers[0]);
     Meet();
-    EXPECT_EQ(rows_[0], rows_[1]);
-    EXPECT_EQ(plans_[0], plans_[1]);
+    for (size_t r = 0; r < x_.size(); ++r) {
+      EXPECT_EQ(rows_[r], m);
+      EXPECT_EQ(plans_[r], buffers.plan);
+    }
     const auto* residual = reinterpret_cast<const uint16_t*>(buffers.pointers[1]);
     auto* out = reinterpret_cast<uint16_t*>(buffers.pointers[2]);
     for (int64_t i = 0; i < m * kRankColumns; ++i) {
-      const double sum = reference::RoundTo(DType::kBF16, Of(x_[0][i]) + Of(x_[1][i]));
+      float total = 0;
+      for (const uint16_t* x : x_) total += static_cast<float>(Of(x[i]));
+      const double sum = reference::RoundTo(DType::kBF16, total);
       const double result = sum + Of(residual[i]);
       reference::StoreRun(&result, 1, out, reference::StorageOf(DType::kBF16), i, 1);
     }
@@ -72,35 +79,37 @@ class Meeting {
     return value;
   }
 
-  // Both ranks are here.
+  // All ranks are here.
   void Meet() {
     std::unique_lock<std::mutex> lock(mutex_);
     const int round = round_;
-    if (++here_ == 2) {
+    if (++here_ == x_.size()) {
       here_ = 0;
       ++round_;
-      both_.notify_all();
+      all_.notify_all();
     } else {
-      both_.wait(lock, [&] { return round_ != round; });
+      all_.wait(lock, [&] { return round_ != round; });
     }
   }
 
   std::mutex mutex_;
-  std::condition_variable both_;
-  int here_ = 0, round_ = 0;
-  const uint16_t* x_[2] = {};
-  int64_t rows_[2] = {};
-  uint64_t plans_[2] = {};
+  std::condition_variable all_;
+  size_t here_ = 0;
+  int round_ = 0;
+  std::vector<const uint16_t*> x_;
+  std::vector<int64_t> rows_;
+  std::vector<uint64_t> plans_;
 };
 
-TEST(RankPlans, TwoRanksComputeTheReference) {
-  const Chain chain = SumWithResidual();
-  const auto groups = LocalGroups();
-  Meeting meeting;
+void ExpectTheReference(int size) {
+  const Chain chain = SumWithResidual(size);
+  const auto groups = LocalGroups(size);
+  const size_t ranks = groups.size();
+  Meeting meeting(size);
   std::vector<std::vector<std::string>> inputs;
-  std::vector<std::string> got(2);
-  for (int r = 0; r < 2; ++r) inputs.push_back(*RandomInputs(chain, kRankRows, 3 + r));
-  OnThreads(2, [&](int r) {
+  std::vector<std::string> got(ranks);
+  for (int r = 0; r < size; ++r) inputs.push_back(*RandomInputs(chain, kRankRows, 3 + r));
+  OnThreads(ranks, [&](int r) {
     Rank rank(chain);
     rank.world.run = [&, r](const std::string& name, const BufferList& buffers, int64_t m) {
       EXPECT_EQ(name, "sinter_all_reduce");
@@ -120,12 +129,18 @@ TEST(RankPlans, TwoRanksComputeTheReference) {
                                        static_cast<size_t>(bytes));
   });
   std::vector<const void*> in;
-  std::vector<std::string> want(2, std::string(got[0].size(), '\0'));
+  std::vector<std::string> want(ranks, std::string(got[0].size(), '\0'));
   for (const auto& rank : inputs) {
     for (const std::string& input : rank) in.push_back(input.data());
   }
-  ASSERT_TRUE(RunReference(chain, kRankRows, in, {&want[0][0], &want[1][0]}).ok());
-  EXPECT_EQ(got, want);
+  std::vector<void*> out;
+  for (std::string& one : want) out.push_back(&one[0]);
+  ASSERT_TRUE(RunReference(chain, kRankRows, in, out).ok());
+  EXPECT_EQ(got, want) << size << " ranks";
+}
+
+TEST(RankPlans, RanksComputeTheReference) {
+  for (const int size : {2, 3, 4, 8}) ExpectTheReference(size);
 }
 
 TEST(RankPlans, WithoutAGroupTheWayOutIsNamed) {
@@ -141,11 +156,13 @@ TEST(RankPlans, WithoutAGroupTheWayOutIsNamed) {
 }
 
 TEST(RankPlans, AGroupOfAnotherSizeIsRefused) {
-  const Rank rank(SumWithResidual(2));
-  const absl::Status bound = rank.Bind(LocalGroups(4)[0]).status();
-  EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(std::string(bound.message()),
-            "the chain is split over 2 ranks, the group has 4: describe the chain with ranks 4");
+  for (const auto& [ranks, size] : {std::pair(2, 4), {3, 2}, {4, 8}, {8, 3}}) {
+    const absl::Status bound = Rank(SumWithResidual(ranks)).Bind(LocalGroups(size)[0]).status();
+    EXPECT_EQ(bound.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(std::string(bound.message()),
+              absl::StrCat("the chain is split over ", ranks, " ranks, the group has ", size,
+                           ": describe the chain with ranks ", size));
+  }
 }
 
 TEST(RankPlans, RanksThatBindOtherPlansAreTold) {
@@ -187,6 +204,30 @@ TEST(RankPlans, RanksThatExchangeAreBothTold) {
     EXPECT_TRUE(same[static_cast<size_t>(r)].ok()) << same[static_cast<size_t>(r)];
     EXPECT_EQ(differ[static_cast<size_t>(r)].code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_TRUE(Says(differ[static_cast<size_t>(r)], absl::StrCat("rank ", 1 - r, " binds plan")));
+  }
+}
+
+// The last rank binds another plan: all the others name it, and it names the first.
+TEST(RankPlans, AllRanksAreToldOfOneThatBindsAnotherPlan) {
+  for (const int size : {3, 4, 8}) {
+    const Rank same(SumWithResidual(size), 16), other(SumWithResidual(size), 64);
+    const auto gathering = std::make_shared<Gathering>(size);
+    std::vector<absl::Status> told(static_cast<size_t>(size));
+    OnThreads(told.size(), [&](int r) {
+      RankGroupOptions options{.rank = r, .size = size, .slot_bytes = 64 << 10};
+      auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
+                                     [&, r](const void* send, size_t bytes, void* recv) {
+                                       return gathering->ExchangeOf(r)(send, bytes, recv);
+                                     });
+      ASSERT_TRUE(group.ok()) << group.status();
+      told[static_cast<size_t>(r)] = (r + 1 < size ? same : other).Bind(*group).status();
+      EXPECT_TRUE((*group)->Close().ok());
+    });
+    for (int r = 0; r < size; ++r) {
+      const absl::Status& status = told[static_cast<size_t>(r)];
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << r;
+      EXPECT_TRUE(Says(status, absl::StrCat("rank ", r + 1 < size ? size - 1 : 0, " binds plan")));
+    }
   }
 }
 
