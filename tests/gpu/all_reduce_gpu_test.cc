@@ -78,7 +78,7 @@ TEST_F(Collectives, AreRightInEveryBitForEveryM) {
 TEST_F(Collectives, TakeCallsOfOtherRowsAndFormsInTurn) {
   BindRows({1, 2, 3, 4, 5, 6, 7, 8});
   constexpr int kCalls = 2000;
-  const int rounds = std::max(1, NumberFromEnvironment("SINTER_GPU_RANK_CALLS", 100000) / kCalls);
+  const int rounds = std::max(1, NumberOr(std::getenv("SINTER_GPU_RANK_CALLS"), 100000) / kCalls);
   const auto begun = std::chrono::steady_clock::now();
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     OnAll([&](Rank& rank, int r) {

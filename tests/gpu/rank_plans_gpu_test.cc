@@ -173,7 +173,7 @@ TEST_F(RankPlans, OfALayerGiveTheReferencesBitsForEveryM) {
 // SINTER_GPU_RANK_CALLS calls; 100,000 unless given, or what 45 seconds hold.
 TEST_F(RankPlans, TakeManyCallsOfChangingRowsWhileARankIsLate) {
   Make(Layer(), 24, 24);
-  const int given = NumberFromEnvironment("SINTER_GPU_RANK_CALLS", 0);
+  const int given = NumberOr(std::getenv("SINTER_GPU_RANK_CALLS"), 0);
   const int wanted = given > 0 ? given : 100000;
   constexpr int kCalls = 2000;
   const auto begun = std::chrono::steady_clock::now();

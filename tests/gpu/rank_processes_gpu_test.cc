@@ -121,7 +121,7 @@ class Kills : public Meeting {
 };
 
 TEST_F(Kills, AtRandomTimesLeaveNoRankWaiting) {
-  const int kills = NumberFromEnvironment("SINTER_GPU_RANK_KILLS", 10);
+  const int kills = NumberOr(std::getenv("SINTER_GPU_RANK_KILLS"), 10);
   for (int r = 0; r + 1 < Ranks(); ++r) survivors_.push_back(Start(r, folder_, "kills"));
   for (int i = 0; i < std::min(kAhead, kills); ++i) StartLast(i);
   std::minstd_rand random(1);

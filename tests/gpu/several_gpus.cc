@@ -10,13 +10,12 @@ namespace {
 constexpr int kSkipped = 77, kBadVariable = 2, kSeconds = 590;
 }
 
-int NumberFromEnvironment(const char* name, int fallback) {
-  const char* text = std::getenv(name);
+int NumberOr(const char* text, int fallback) {
   return text == nullptr ? fallback : std::atoi(text);
 }
 
 int Ranks() {
-  static const int ranks = NumberFromEnvironment("SINTER_GPU_RANKS", 2);
+  static const int ranks = NumberOr(std::getenv("SINTER_GPU_RANKS"), 2);
   if (ranks < 2 || ranks > 8) {
     std::fprintf(stderr, "SINTER_GPU_RANKS is %d, must be 2 to 8\n", ranks);
     std::exit(kBadVariable);

@@ -9,8 +9,8 @@ namespace sinter::gpu_testing {
 // its own, as the library refuses two ranks on one.
 int Ranks();
 
-// A whole number from the environment, or `fallback`.
-int NumberFromEnvironment(const char* name, int fallback);
+// The whole number that an environment variable has, or `fallback` where `text` is null.
+int NumberOr(const char* text, int fallback);
 
 // A folder of the program's run, which RunOverGpus removes: ranks keep compiled kernels there.
 const std::string& RunFolder();

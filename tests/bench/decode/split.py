@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A decoding step of models whose layers are split over two GPUs. Sinter's plans, which sum over them, are compared with torch.compile with NCCL
+"""A decoding step of models whose layers are split over several GPUs. Sinter's plans, which sum over them, are compared with torch.compile with NCCL
 and with symmetric memory.
 
-Usage: split.py --out FILE.json [--models A,B] [--rows 1,16] [--contestants X,Y] ..    needs PyTorch, Triton and two Hopper GPUs that reach each other
+Usage: split.py --out FILE.json [--ranks 4] [--models A,B] [--rows 1,16] [--contestants X,Y] ..    needs PyTorch, Triton and Hopper GPUs that reach one another
 
 A process a GPU, which has some of the heads, of the columns of MLPs, of the cache and of the logits of one model; these logits are held against the
 float32 step of the whole one. They are not gathered, so all steps have the same tokens. The others are compiled from attention to attention, with a
-sum after two products that the compiler does not look into; `sinter` is BetweenAttentions with a group. Graphs are replayed equally often on both
-GPUs, and the slower one counts. Ends with 0 when all was right, 1 when something failed, 2 for a command line that is wrong, 77 without two GPUs.
+sum after two products that the compiler does not look into; `sinter` is BetweenAttentions with a group. Graphs are replayed equally often on all
+GPUs, and the slowest one counts. Ends with 0 when all was right, 1 when something failed, 2 for a command line that is wrong, 77 with fewer GPUs than ranks.
 """
 
 import argparse
@@ -34,6 +34,7 @@ def parse(arguments):
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="results file")
+    parser.add_argument("--ranks", type=int, choices=(2, 4, 8), default=2, help="GPUs that heads and columns are split over")
     parser.add_argument("--models", type=names(LARGE), default=list(LARGE))
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 16, 64])
     parser.add_argument("--context", type=int, default=1024, help="positions that attention reads")
@@ -328,13 +329,13 @@ def main(arguments):
     except ImportError:
         print("split.py: no PyTorch")
         return 77
-    if torch.cuda.device_count() < 2:
-        print("split.py: no two GPUs")
+    if torch.cuda.device_count() < options.ranks:
+        print(f"split.py: --ranks {options.ranks} needs as many GPUs, {torch.cuda.device_count()} are here")
         return 77
     spawn = multiprocessing.get_context("spawn")
     with spawn.Manager() as manager:
         results, port = manager.dict(), 20000 + os.getpid() % 20000
-        ranks = [spawn.Process(target=process, args=(rank, 2, port, options, results)) for rank in range(2)]
+        ranks = [spawn.Process(target=process, args=(rank, options.ranks, port, options, results)) for rank in range(options.ranks)]
         for one in ranks:
             one.start()
         for one in ranks:
@@ -342,8 +343,9 @@ def main(arguments):
             if one.is_alive():
                 one.kill()
         counts = dict(results)
-    print(f"failures of rank 0 and 1: {[counts.get(rank, 'did not end') for rank in range(2)]}", flush=True)
-    return 0 if counts == {0: 0, 1: 0} else 1
+    failures = [counts.get(rank, "did not end") for rank in range(options.ranks)]
+    print(f"failures by rank: {failures}", flush=True)
+    return 0 if failures == [0] * options.ranks else 1
 
 
 if __name__ == "__main__":
