@@ -181,7 +181,7 @@ def of_ranks(name, ranks):
 
 
 def ranks_of(name):
-    """Of how many GPUs a list, a step or a file of this name is."""
+    """The number of GPUs that a list, a step or a file of this name is about."""
     last = name.rpartition("-")[2]
     return int(last) if last.isdigit() else 2
 

@@ -11,7 +11,8 @@ namespace sinter::gpu_testing {
 
 constexpr int kMostRows = 1024;
 
-// Of x of a sum: 8192, or what is left where ranks have equal parts of whole vectors.
+// The columns of x of a sum: 8192, or the most below it of which ranks have equal parts in whole
+// vectors.
 int Columns();
 
 // What a kernel computes, and in how many shots.
@@ -25,7 +26,7 @@ struct Form {
   int OutColumns() const;
   bool residual() const;
 };
-// Those of so many ranks: more than four have no norms.
+// The forms over Ranks() ranks: sums over more than four have no norms.
 const std::vector<Form>& Forms();
 
 // One GPU with its buffers and kernels.

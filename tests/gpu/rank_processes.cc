@@ -60,14 +60,14 @@ absl::Status IsRight(const Rank& rank, size_t form, int rows) {
                           absl::StrCat(wrong, " elements of ", Forms()[form].name, " are wrong"));
 }
 
-// Whether a survivor was told what it should be, `ms` after it began to wait.
-absl::Status IsTold(const RankGroup& group, const std::string& mode, double ms) {
+// Whether a survivor knows in time which rank is missing, `ms` after it began to wait.
+absl::Status KnowsTheMissed(const RankGroup& group, const std::string& mode, double ms) {
   int missed = -1;
   const absl::Status status = group.GetStatus(&missed);
-  std::printf("%s: rank %d told after %.0f ms: %s\n", mode.c_str(), group.rank(), ms,
+  std::printf("%s: rank %d ended after %.0f ms: %s\n", mode.c_str(), group.rank(), ms,
               status.ToString().c_str());
   if (status.code() != absl::StatusCode::kDeadlineExceeded || missed != Ranks() - 1) {
-    return absl::InternalError(absl::StrCat("told ", status.ToString()));
+    return absl::InternalError(absl::StrCat("ended with ", status.ToString()));
   }
   return ms < 2 * kTimeoutMs ? absl::OkStatus() : absl::InternalError("too late");
 }
@@ -101,7 +101,7 @@ absl::Status RunOnce(int number, const fs::path& folder, const std::string& mode
   const auto begun = Clock::now();
   SINTER_RETURN_IF_ERROR(calls(0));
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begun).count();
-  return IsTold(*rank->group, mode, ms);
+  return KnowsTheMissed(*rank->group, mode, ms);
 }
 
 // One group of "kills": right calls of every form, then calls of changing rows and forms until the
@@ -133,12 +133,12 @@ absl::Status CallUntilTheEnd(Rank& rank, const fs::path& folder, int number) {
   int missed = -1;
   const absl::Status status = rank.group->GetStatus(&missed);
   const auto now = Clock::now().time_since_epoch();
-  Write(folder / absl::StrCat("told.", number),
+  Write(folder / absl::StrCat("ended.", number),
         absl::StrCat(std::chrono::duration_cast<std::chrono::microseconds>(now).count(), " ",
                      missed));
   return status.code() == absl::StatusCode::kDeadlineExceeded && missed != number
              ? absl::OkStatus()
-             : absl::InternalError(absl::StrCat("told ", status.ToString()));
+             : absl::InternalError(absl::StrCat("ended with ", status.ToString()));
 }
 
 // `folder` has one folder a group, 0, 1, .. A survivor takes part in all, until `end` is there. It

@@ -40,7 +40,7 @@ class Meeting : public ::testing::Test {
 
 class Processes : public Meeting, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(Processes, AreRightOrToldInTime) {
+TEST_P(Processes, AreRightOrEndInTime) {
   std::vector<pid_t> children;
   for (int r = 0; r < Ranks(); ++r) children.push_back(Start(r, folder_, GetParam()));
   const int last = Ranks() - 1;
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Processes,
                          ::testing::Values("run", "descriptors", "killed", "stopped"),
                          [](const auto& info) { return std::string(info.param); });
 
-// The last rank is killed at a random time between its calls, or in one: the others are told within
+// The last rank is killed at a random time between its calls, or in one: the others end within
 // two timeouts, and make a group with a new last rank. SINTER_GPU_RANK_KILLS times, 10 unless
 // given.
 class Kills : public Meeting {
@@ -88,7 +88,7 @@ class Kills : public Meeting {
              told.si_pid == child;
     });
   }
-  // Kills the last rank of a group after `us` of calls; returns whether the others were told.
+  // Kills the last rank of a group after `us` of calls; returns whether the others ended.
   bool KillsTheLastOf(int group, int64_t us) {
     const bool calls = !Read(Of(group) / "calls").empty();
     EXPECT_TRUE(calls) << "group " << group << " has made no calls";
@@ -100,14 +100,14 @@ class Kills : public Meeting {
     EXPECT_EQ(waitpid(waiting_.front(), nullptr, 0), waiting_.front());
     waiting_.pop_front();
     for (int r = 0; calls && r + 1 < Ranks(); ++r) {
-      const std::string told = Read(Of(group) / absl::StrCat("told.", r));
+      const std::string said = Read(Of(group) / absl::StrCat("ended.", r));
       long long at = 0;
       int missed = -1;
-      const int read = std::sscanf(told.c_str(), "%lld %d", &at, &missed);
-      EXPECT_EQ(read, 2) << "group " << group << ": rank " << r << " was not told";
+      const int read = std::sscanf(said.c_str(), "%lld %d", &at, &missed);
+      EXPECT_EQ(read, 2) << "group " << group << ": rank " << r << " did not end";
       if (read != 2) return false;
       EXPECT_GE(at, killed) << "group " << group << " ended before the kill";
-      EXPECT_LE(at - killed, kMostUs) << "group " << group << ": rank " << r << " was told late";
+      EXPECT_LE(at - killed, kMostUs) << "group " << group << ": rank " << r << " ended late";
       latest_us_ = std::max<int64_t>(latest_us_, at - killed);
       others_named_ += missed != Ranks() - 1 ? 1 : 0;
     }
@@ -117,7 +117,7 @@ class Kills : public Meeting {
   std::deque<pid_t> waiting_;
   std::vector<pid_t> survivors_;
   int64_t latest_us_ = 0;
-  int others_named_ = 0;  // survivors that were told of a rank which itself waited for the dead one
+  int others_named_ = 0;  // survivors that name a rank which itself waited for the dead one
 };
 
 TEST_F(Kills, AtRandomTimesLeaveNoRankWaiting) {
@@ -146,7 +146,8 @@ TEST_F(Kills, AtRandomTimesLeaveNoRankWaiting) {
   }
   EXPECT_EQ(done, kills);
   std::printf(
-      "%d kills over %d ranks in %.1f s; told after at most %.0f ms; %d times another rank "
+      "%d kills over %d ranks in %.1f s; survivors ended after at most %.0f ms; %d times another "
+      "rank "
       "was named\n",
       done, Ranks(), std::chrono::duration<double>(Clock::now() - begun).count(),
       static_cast<double>(latest_us_) / 1000, others_named_);

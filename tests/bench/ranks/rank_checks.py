@@ -91,7 +91,7 @@ def refused(side, barrier):
 
 
 def is_refused(report, rank, size):
-    """Whether a rank was told what the test of refusals expects."""
+    """Whether a rank got the errors that the test of refusals expects."""
     good = "binds plan" in report["other plan"]
     if rank != size - 1:
         good = good and report["missed"] == size - 1 and report["seconds"] < 6 and "sent nothing" in report["launch"]

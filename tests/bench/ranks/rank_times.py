@@ -1,4 +1,4 @@
-"""The parts that measure: `times` of sums and of a layer, `models` of what lies between two attentions. Each returns whether it is right, and a report.
+"""The parts that measure: `times` of sums and of a layer, `models` of the ops between two attentions. Each returns whether it is right, and a report.
 
 `saved` is called after each row, so that a program which is ended leaves what it has measured.
 """

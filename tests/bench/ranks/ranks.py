@@ -38,7 +38,7 @@ def parse(arguments):
         def read(text):
             for name in text.split(","):
                 if name not in of:
-                    raise argparse.ArgumentTypeError(f"{name!r} is none of {' '.join(of)}")
+                    raise argparse.ArgumentTypeError(f"{name!r} is not one of {' '.join(of)}")
             return text.split(",")
 
         return read
@@ -143,7 +143,7 @@ def told_by_ranks(spawn, options, results):
 
 
 def document_of(options, state, results, failed):
-    """The results file: what each part told by rank, and what failed besides. `results`: by rank, and of `local`."""
+    """The results file: the reports of all ranks and of `local`, which `results` holds, and what failed in addition to their parts."""
     told = [{"rank": rank, **results[rank]} for rank in range(options.ranks) if rank in results]
     return {**state, "number of ranks": options.ranks, "multicast": options.multicast, "failed": failed, "local": results.get("local"), "ranks": told}
 

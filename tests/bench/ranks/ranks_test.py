@@ -16,7 +16,7 @@ import shares  # noqa: E402
 
 @contextlib.contextmanager
 def torch_stands_in(multicast=0):
-    """PyTorch without GPUs, and the modules that use it, imported anew."""
+    """PyTorch without GPUs; modules that use it are imported again."""
     torch = mock.MagicMock()
     torch.distributed._symmetric_memory.rendezvous.return_value.multicast_ptr = multicast
     torch.ops.symm_mem.fused_all_gather_matmul.return_value = [None, [mock.MagicMock()]]
@@ -48,9 +48,9 @@ class Arguments(unittest.TestCase):
     def test_what_no_group_has_is_refused(self):
         for number in ("1", "9", "two"):
             self.assertIn("--ranks", self.refused("--ranks", number))
-        self.assertIn("'speed' is none of right local", self.refused("--parts", "right,speed"))
-        self.assertIn("'mpi' is none of sinter nccl", self.refused("--ways", "mpi"))
-        self.assertIn("'f16' is none of bf16 e4m3", self.refused("--kinds", "f16"))
+        self.assertIn("'speed' is not one of right local", self.refused("--parts", "right,speed"))
+        self.assertIn("'mpi' is not one of sinter nccl", self.refused("--ways", "mpi"))
+        self.assertIn("'f16' is not one of bf16 e4m3", self.refused("--kinds", "f16"))
         self.assertIn("--rows", self.refused("--rows", "1,0"))
 
     def test_fewer_gpus_than_ranks_are_skipped(self):
