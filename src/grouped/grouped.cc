@@ -328,8 +328,8 @@ absl::Status CheckFourBitSchedule(const GroupedProduct& p, const GroupedSchedule
   if (s.block_n % least != 0) {
     return FailedPrecondition("block_n is ", s.block_n, ", must be a multiple of ", least);
   }
-  // Registers would spill: a thread needs 80, and 96 of 32 rows.
-  const int most_threads = s.block_m == 32 ? 640 : 768;
+  // Registers would spill: a thread needs 80, and 96 of more than 8 rows.
+  const int most_threads = s.block_m > 8 ? 640 : 768;
   SINTER_RETURN_IF_ERROR(in("threads", s.Threads(), 1, most_threads));
   const int64_t row_vector = kVectorBytes / SizeOf(p.rows);
   for (const auto& [name, stride] :

@@ -241,8 +241,11 @@ struct GroupedFourBit {
   // Steps whose scales are on their way: with 96 registers a thread two, else one.
   static constexpr int kAhead = kThreads <= 640 && kRowTiles == 1 ? 2 : 1;
   // How many groups the runs of a lane are in, whose scales lie side by side.
-  static constexpr int kLaneScales = Config::kGroup % 64 == 0 ? 1 : kRuns;
-  static constexpr int kLaneZeros = Config::kZeroGroup % 64 == 0 ? 1 : kRuns;
+  static SINTER_SHARED_CONSTEXPR int groups_of_lane(int group) {
+    return group % 64 == 0 || group == Config::kK ? 1 : kRuns;
+  }
+  static constexpr int kLaneScales = groups_of_lane(Config::kGroup);
+  static constexpr int kLaneZeros = groups_of_lane(Config::kZeroGroup);
   // The scales and zeros of a lane's two columns, as stored.
   struct Group {
     typename Scale::Stored scale[2][kLaneScales];
@@ -271,26 +274,31 @@ struct GroupedFourBit {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         if (scales[i] == nullptr || k >= Config::kK) continue;
-        load_side_by_side<Config::kScaleStride, Config::kScaleExpert>(
-            scales[i] + k / Config::kGroup, group.scale[i]);
+        load_runs<Config::kScaleStride, Config::kScaleExpert>(scales[i] + k / Config::kGroup, k,
+                                                              group.scale[i]);
         if constexpr (Config::kZeros) {
-          load_side_by_side<Config::kZeroStride, Config::kZeroExpert>(
-              zeros[i] + k / Config::kZeroGroup, group.zero[i]);
+          load_runs<Config::kZeroStride, Config::kZeroExpert>(zeros[i] + k / Config::kZeroGroup, k,
+                                                              group.zero[i]);
         }
       }
       return group;
     }
   };
-  // Two numbers of 16 bits are a word where all begin at a multiple of two.
+  // The numbers of a lane's runs from `k` on. Two of 16 bits are a word where all begin at a
+  // multiple of two. A second run past the end of K has none.
   template <long long kStride, long long kExpert, class Stored, int kCount>
-  static SINTER_DEVICE void load_side_by_side(const Stored* from, Stored (&to)[kCount]) {
-    if constexpr (kCount == 2 && sizeof(Stored) == 2 && kStride % 2 == 0 && kExpert % 2 == 0) {
+  static SINTER_DEVICE void load_runs(const Stored* from, u32 k, Stored (&to)[kCount]) {
+    constexpr bool kWhole = Config::kK % 64 == 0;
+    if constexpr (kCount == 2 && sizeof(Stored) == 2 && kStride % 2 == 0 && kExpert % 2 == 0 &&
+                  kWhole) {
       const u32 both = load_global(reinterpret_cast<const u32*>(from));
       to[0] = static_cast<Stored>(both);
       to[1] = static_cast<Stored>(both >> 16);
     } else {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) to[i] = load_global(from + i);
+      for (int i = 0; i < kCount; ++i) {
+        if (i == 0 || kWhole || k + 32 < Config::kK) to[i] = load_global(from + i);
+      }
     }
   }
   // Of a run of column i.
