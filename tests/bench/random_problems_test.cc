@@ -3,14 +3,14 @@
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "src/product/matcher.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
 
 TEST(RandomProblemsTest, CommittedListIsWhatTheCommittedSeedGives) {
-  std::ifstream file("tests/bench/problems/never_slower.txt");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = FileText("tests/bench/problems/never_slower.txt");
   EXPECT_EQ(text, RandomProblemList(kNeverSlowerSeed, kNeverSlowerCount));
 }
 

@@ -1,5 +1,6 @@
 #include "tests/bench/source_state.h"
 
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter::bench {
@@ -9,17 +10,12 @@ namespace {
 class SourceStates : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = ::testing::TempDir() + "sinter-source-XXXXXX";
-    ASSERT_NE(mkdtemp(&folder[0]), nullptr);
-    folder_ = folder;
     home_ = std::filesystem::current_path();
-    std::filesystem::current_path(folder_);
+    std::filesystem::current_path(folder_.path());
   }
-  void TearDown() override {
-    std::filesystem::current_path(home_);
-    std::filesystem::remove_all(folder_);
-  }
-  std::filesystem::path folder_, home_;
+  void TearDown() override { std::filesystem::current_path(home_); }
+  const TempDir folder_;
+  std::filesystem::path home_;
 };
 
 TEST_F(SourceStates, TheBuildSays) {

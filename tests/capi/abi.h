@@ -3,6 +3,8 @@
 
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
+#include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tests/support/on_threads.h"
 #include "tests/support/regular.h"
 #include "tests/support/test.h"
@@ -10,6 +12,8 @@
 namespace sinter_test {
 
 using sinter::AllOf;
+using sinter::EndOfChild;
+using sinter::FileText;
 using sinter::HasSubstr;
 using sinter::IsEmpty;
 using sinter::Not;
@@ -119,21 +123,7 @@ Options Sized(Options options) {
   return options;
 }
 
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    path_ = testing::TempDir() + "sinter-capi-XXXXXX";
-    EXPECT_NE(mkdtemp(&path_[0]), nullptr);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using ScratchFolder = sinter::TempDir;
 
 // The messages of a log, once somebody has ended what writes them.
 struct Messages {

@@ -42,9 +42,7 @@ int ExitOf(bool warm, const std::function<void(const sinter_pending*)>& at_start
     alarm(100);
     PrepareAnd(warm, at_start);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return sinter::EndOf(child);
 }
 
 // How long such a prepare takes here and now.

@@ -231,8 +231,7 @@ TEST(HeaderBounds, OfCodesThatAreOneStepOff) {
   for (const sinter::DType dtype : {sinter::DType::kE4M3, sinter::DType::kS8}) {
     EXPECT_DOUBLE_EQ(std::stod(share) / 100, sinter::BoundsFor(dtype).neighbours);
   }
-  std::ifstream file("docs/numerics.md");
-  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  const std::string page = FileText("docs/numerics.md");
   EXPECT_NE(page.find("at most " + share + " % of the elements one code off"), std::string::npos);
 }
 

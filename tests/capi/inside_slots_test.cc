@@ -128,16 +128,12 @@ TEST_F(MeasuredSlot, TheChildOfAForkLetsItGoWithoutWaiting) {
   may_measure_ = false;
   SlotPtr slot = Create();
   ASSERT_TRUE(Await([&] { return paused_.load(); }));
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    const bool has = DataflowOf(slot) == "grid-exchange";
-    slot.reset();
-    _exit(has ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(EndOfChild([&] {
+              const bool has = DataflowOf(slot) == "grid-exchange";
+              slot.reset();
+              return has ? 0 : 1;
+            }),
+            0);
   may_measure_ = true;
   EXPECT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
 }

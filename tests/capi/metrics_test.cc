@@ -181,11 +181,7 @@ TEST(Metrics, AFileHasThemFromTheStartAndAtTheEnd) {
   ContextPtr context = MakeTarget("");
   unsetenv("SINTER_METRICS_FILE");
   const std::string path = folder.path() + "/" + std::to_string(getpid()) + ".prom";
-  const auto written = [&] {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  };
+  const auto written = [&] { return FileText(path); };
   while (written().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(Parse(written()).at("sinter_prepares_total").samples.at(""), 0);
   const ChainPtr chain = FromText(kSmall);

@@ -353,9 +353,7 @@ TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
 TEST_F(PrepareAbi, TheChildOfAForkDoesNotWaitForItsParentsPrepare) {
   sinter_pending* pending = nullptr;
   Ok(sinter_prepare_async, context.get(), chain.get(), 20, nullptr, &pending);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
+  const int end = EndOfChild([&] {
     sinter_plan* plan = nullptr;
     bool fine = sinter_pending_poll(pending) == 1;
     fine &= sinter_pending_get(pending, -1, &plan, nullptr) == SINTER_FAILED_PRECONDITION;
@@ -363,11 +361,9 @@ TEST_F(PrepareAbi, TheChildOfAForkDoesNotWaitForItsParentsPrepare) {
     fine &= sinter_pending_on_ready(pending, ignore, 0, nullptr) == SINTER_FAILED_PRECONDITION;
     fine &= sinter_pending_get_fd(pending) == -1;
     sinter_pending_release(pending);
-    _exit(fine ? 0 : 1);
-  }
-  int end = 0;
-  ASSERT_EQ(waitpid(child, &end, 0), child);
-  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 0) << end;
+    return fine ? 0 : 1;
+  });
+  EXPECT_EQ(end, 0);
   sinter_pending_release(pending);
 }
 

@@ -200,19 +200,15 @@ TEST_F(SlotOffer, TheChildOfAForkIsOfferedNothing) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
   Await(slot);
   const PlanPtr better = Prepared(MakeTuned());
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
+  const int end = EndOfChild([&] {
     bool fine = sinter_slot_offer(slot.get(), better.get(), nullptr) == SINTER_FAILED_PRECONDITION;
     fine &= sinter_slot_switch(slot.get(), nullptr) == SINTER_OK;
     sinter_plan* plan = nullptr;
     fine &= sinter_slot_acquire(slot.get(), &plan, nullptr) == SINTER_OK;
     sinter_plan_release(plan);
-    _exit(fine ? 0 : 1);
-  }
-  int end = 0;
-  ASSERT_EQ(waitpid(child, &end, 0), child);
-  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 0) << end;
+    return fine ? 0 : 1;
+  });
+  EXPECT_EQ(end, 0);
 }
 
 }  // namespace

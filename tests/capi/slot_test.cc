@@ -364,9 +364,7 @@ TEST_F(SlotAbi, TheChildOfAForkKeepsAPlanAndDoesNotWaitForABuild) {
   SlotPtr building;
   ASSERT_EQ(Create(&building, &options, 0, 200).status, SINTER_OK);
   while (gate.entered < 1) std::this_thread::yield();
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
+  const int end = EndOfChild([&] {
     sinter_plan* plan = nullptr;
     bool fine = sinter_slot_acquire(ready.get(), &plan, nullptr) == SINTER_OK;
     fine &= sinter_plan_get_bucket(plan) == 32;
@@ -383,11 +381,9 @@ TEST_F(SlotAbi, TheChildOfAForkKeepsAPlanAndDoesNotWaitForABuild) {
     fine &= sinter_slot_get_build(fresh, &build, nullptr) == SINTER_OK;
     fine &= sinter_pending_get(build, -1, &plan, nullptr) == SINTER_OK;
 #endif
-    _exit(fine ? 0 : 1);
-  }
-  int end = 0;
-  ASSERT_EQ(waitpid(child, &end, 0), child);
-  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 0) << end;
+    return fine ? 0 : 1;
+  });
+  EXPECT_EQ(end, 0);
   gate.open = true;
 }
 

@@ -50,10 +50,7 @@ class TuningSet : public testing::Test {
 
 TEST_F(TuningSet, AnEmptySetIsWrittenAndReadBack) {
   const std::string path = EmptyFile();
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_THAT(text.str(), testing::StartsWith("sinter tuning set 2\nsha256 "));
+  EXPECT_THAT(FileText(path), testing::StartsWith("sinter tuning set 2\nsha256 "));
   const TuningSetPtr set = EmptySet();
   Ok(sinter_tuning_set_add_file, set.get(), path.c_str());
   EXPECT_EQ(sinter_tuning_set_get_count(set.get()), 0u);
@@ -184,17 +181,13 @@ TEST_F(TuningSet, ThreadsMayShareASet) {
       sinter_tuning_set_release(set.get());
     }
   });
-  const auto text = [](const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
-    return std::string{std::istreambuf_iterator<char>(in), {}};
-  };
   // Every file is whole: it has both entries, and is the same set again.
   EXPECT_EQ(sinter_tuning_set_get_count(set.get()), 2u);
-  const std::string first = text(Path("out0"));
-  EXPECT_EQ(first, text(path));
+  const std::string first = FileText(Path("out0"));
+  EXPECT_EQ(first, FileText(path));
   for (int i = 0; i < 4; ++i) {
     const std::string out = Path("out" + std::to_string(i));
-    EXPECT_EQ(text(out), first) << i;
+    EXPECT_EQ(FileText(out), first) << i;
     const TuningSetPtr read = EmptySet();
     Ok(sinter_tuning_set_add_file, read.get(), out.c_str());
     EXPECT_EQ(DigestOf(read.get()), DigestOf(set.get()));

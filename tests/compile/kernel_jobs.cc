@@ -4,6 +4,7 @@
 #include "src/fusion/product_runs.h"
 #include "src/product/matcher.h"
 #include "tests/support/epilogue_chains.h"
+#include "tests/support/files.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -12,10 +13,7 @@ namespace {
 constexpr int kSchedulesOfAProblem = 4;
 
 std::vector<Problem> ReadList(const std::string& file) {
-  std::ifstream in("tests/bench/problems/" + file);
-  std::stringstream text;
-  text << in.rdbuf();
-  auto problems = ParseProblems(text.str());
+  auto problems = ParseProblems(FileText("tests/bench/problems/" + file));
   return problems.ok() ? *std::move(problems) : std::vector<Problem>();
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/arch.h"
+#include "tests/support/files.h"
 #include "tests/support/header_digests.h"
 
 namespace sinter::testing {
@@ -107,10 +108,7 @@ std::string ListedCompiler(const std::string& toolchain) {
 
 KernelList::KernelList(std::string path, const std::string& toolchain)
     : path_(std::move(path)), compiler_(ListedCompiler(toolchain)) {
-  std::ifstream in(path_, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  const std::string all = text.str();
+  const std::string all = FileText(path_);
   absl::string_view lines = all;
   if (!absl::ConsumePrefix(&lines, compiler_)) return;
   for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {

@@ -1,6 +1,7 @@
 // The list of kernels that are known to compile: what changes a digest, and what a file knows.
 #include "tests/compile/kernel_list.h"
 
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter::testing {
@@ -68,16 +69,14 @@ TEST(KernelList, AListNamesTheCompilerAndTheOptionsOfItsPort) {
 }
 
 TEST(KernelList, AFileOfAnotherCompilerKnowsNothing) {
-  std::string folder = (std::filesystem::temp_directory_path() / "kernel_list.XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/list.txt";
+  const TempDir folder;
+  const std::string path = folder / "list.txt";
   KernelList first(path, "nvrtc-13.0-abc");
   first.Add("2222222222222222");
   first.Add("1111111111111111");
   first.Write(false);
-  std::ifstream in(path);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  EXPECT_EQ(text, ListedCompiler("nvrtc-13.0-abc") + "1111111111111111\n2222222222222222\n");
+  EXPECT_EQ(FileText(path),
+            ListedCompiler("nvrtc-13.0-abc") + "1111111111111111\n2222222222222222\n");
 
   KernelList again(path, "nvrtc-13.0-abc");
   EXPECT_TRUE(again.Knows("1111111111111111"));
@@ -88,7 +87,6 @@ TEST(KernelList, AFileOfAnotherCompilerKnowsNothing) {
   EXPECT_TRUE(KernelList(path, "nvrtc-13.0-abc").Knows("1111111111111111"));
   again.Write(false);
   EXPECT_FALSE(KernelList(path, "nvrtc-13.0-abc").Knows("1111111111111111"));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // memory.
 // What it computes is checked elsewhere: as PTX of these chips, on another one. SINTER_TEST_LONG=1
 // takes random graphs too.
-#include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/arch.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/family.h"
@@ -11,9 +10,10 @@
 #include "src/stitch/spec.h"
 #include "tests/compile/kernel_sweep.h"
 #include "tests/support/chains.h"
-#include "tests/support/no_compiler.h"
+#include "tests/support/files.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/regular.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -27,11 +27,6 @@ constexpr uint64_t kLongGraphs = 40;
 const char* Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-std::string ReadFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 struct NamedChain {
@@ -55,10 +50,8 @@ constexpr const char* kProducts[] = {
 
 std::vector<NamedChain> Chains() {
   std::vector<NamedChain> chains;
-  const std::string lines = ReadFile(fs::path(kProblems) / "memory_chains.txt");
-  for (absl::string_view line : absl::StrSplit(lines, '\n')) {
-    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
-    if (!line.empty()) chains.push_back({std::string(line), ParseProblem(line)->chain});
+  for (const std::string& line : LinesOf(fs::path(kProblems) / "memory_chains.txt")) {
+    chains.push_back({line, ParseProblem(line)->chain});
   }
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(kProblems) / "stitch")) {
@@ -66,7 +59,7 @@ std::vector<NamedChain> Chains() {
   }
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    chains.push_back({file.stem().string(), Got(ChainFromJson(ReadFile(file)))});
+    chains.push_back({file.stem().string(), Got(ChainFromJson(FileText(file)))});
   }
   for (const char* line : kProducts) {
     const bool e4m3 = std::string(line).find("e4m3") != std::string::npos;
@@ -132,13 +125,3 @@ TEST(OtherChips, EveryPlannedKernelCompilesSpillsNothingAndFits) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto toolchain = sinter::MakeNvrtcCompiler(sinter::Variable("SINTER_NVRTC"))->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

@@ -1,6 +1,7 @@
 #include "tests/support/golden_file.h"
 
 #include "src/base/digest.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter::testing {
@@ -37,14 +38,12 @@ void ExpectGoldenFile(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
     return;
   }
-  std::ifstream in(path, std::ios::binary);
-  ASSERT_TRUE(in.good()) << path << " is missing: ./dev golden --update writes it";
-  std::stringstream golden;
-  golden << in.rdbuf();
-  if (golden.str() == text) return;
+  const std::string golden = FileText(path);
+  ASSERT_FALSE(golden.empty()) << path << " is missing: ./dev golden --update writes it";
+  if (golden == text) return;
   ADD_FAILURE() << path
                 << " is not what is made now; if the change is meant: ./dev golden --update\n"
-                << Difference(golden.str(), text);
+                << Difference(golden, text);
 }
 
 void ExpectGoldenDigest(const std::string& path, const std::string& name, const std::string& text) {

@@ -1,5 +1,7 @@
 #include "tests/support/header_folder.h"
 
+#include "tests/support/files.h"
+
 namespace sinter {
 
 std::vector<std::pair<std::string, std::string>> ReadHeaderFolder(const std::string& folder) {
@@ -7,10 +9,7 @@ std::vector<std::pair<std::string, std::string>> ReadHeaderFolder(const std::str
   std::error_code error;
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder, error)) {
     if (file.path().extension() != ".cuh") continue;
-    std::ifstream in(file.path(), std::ios::binary);
-    std::stringstream bytes;
-    bytes << in.rdbuf();
-    headers.emplace_back(file.path().lexically_relative(folder).string(), bytes.str());
+    headers.emplace_back(file.path().lexically_relative(folder).string(), FileText(file.path()));
   }
   std::sort(headers.begin(), headers.end());
   return headers;

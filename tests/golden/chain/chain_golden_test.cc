@@ -1,4 +1,5 @@
 // JSON and canonical digests of chains against committed files.
+#include "tests/support/files.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
@@ -84,10 +85,7 @@ std::vector<Golden> Goldens() {
 
 std::string PathOf(const std::string& file) { return "tests/golden/chain/" + file; }
 
-std::string ReadFile(const std::string& file) {
-  std::ifstream in(PathOf(file), std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
+std::string ReadFile(const std::string& file) { return FileText(PathOf(file)); }
 
 std::string Digests() {
   std::string text;

@@ -9,6 +9,7 @@
 #include "src/reference/reference.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/code/op_text.h"
+#include "tests/support/files.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/op_functions.h"
 #include "tests/support/regular.h"
@@ -16,14 +17,6 @@
 
 namespace sinter {
 namespace {
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 // All files of the folder, and of those in it, whose names end so.
 std::string ReadFolder(const std::string& folder, const std::string& ending) {
@@ -36,7 +29,7 @@ std::string ReadFolder(const std::string& folder, const std::string& ending) {
   for (const std::string& name : names) {
     if (name[0] == '.') continue;
     const bool file = absl::EndsWith(name, ending);
-    text += file ? ReadAll(folder + "/" + name) : ReadFolder(folder + "/" + name, ending);
+    text += file ? FileText(folder + "/" + name) : ReadFolder(folder + "/" + name, ending);
   }
   return text;
 }
@@ -98,7 +91,7 @@ bool Has(const std::string& text, const std::string& pattern) {
 }
 
 TEST(OpTable, TheCHeaderHasItsNamesAndNumbersAndNoOthers) {
-  const std::string header = ReadAll("include/sinter/sinter_types.h");
+  const std::string header = FileText("include/sinter/sinter_types.h");
   for (const Kinds& kinds : AllKinds()) {
     for (size_t i = 0; i < kinds.names.size(); ++i) {
       EXPECT_TRUE(Has(header, absl::StrCat("\\b", Constant(kinds, i), " = ", i + 1, "\\b")))
@@ -112,7 +105,7 @@ TEST(OpTable, TheCHeaderHasItsNamesAndNumbersAndNoOthers) {
 
 // `./dev bindings` writes them from the C header.
 TEST(OpTable, TheBindingsHaveItsNames) {
-  const std::string cpp = ReadAll("include/sinter/sinter.hpp");
+  const std::string cpp = FileText("include/sinter/sinter.hpp");
   const std::string raw = ReadFolder("bindings/rust/sinter-sys/src", ".rs");
   const std::string rust = ReadFolder("bindings/rust/sinter/src", ".rs");
   const std::string go = ReadFolder("bindings/go", ".go");
@@ -176,7 +169,7 @@ TEST(OpTable, ThePageOfChainsHasItsRows) {
                    " (floating); ", QuotedOf(BinaryKinds(), Types::kPreds),
                    " (pred) | the wider floating dtype (f16 with bf16: f32), or s32, or pred |"),
       absl::StrCat("| `compare` | ", Quoted(all[2].names), "; both floating or both s32 | pred |")};
-  std::vector<std::string> lines = absl::StrSplit(ReadAll("docs/chains.md"), '\n');
+  std::vector<std::string> lines = absl::StrSplit(FileText("docs/chains.md"), '\n');
   for (const std::string& row : rows) {
     const std::string start = row.substr(0, row.find("` |") + 3);
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const std::string& text) {
@@ -192,7 +185,7 @@ TEST(OpTable, ThePageOfChainsHasItsRows) {
 
 // The page on numerics names every function that a kernel may approximate.
 TEST(OpTable, ThePageOfNumericsNamesEachFunctionOfSeveralForms) {
-  const std::string page = ReadAll("docs/numerics.md");
+  const std::string page = FileText("docs/numerics.md");
   for (const UnaryKind kind : UnaryKinds()) {
     const OpTraits& traits = TraitsOf(kind);
     if (absl::StartsWith(traits.exact.function, "Exact::") && traits.exact.issue < 2) continue;

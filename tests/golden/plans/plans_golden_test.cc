@@ -3,6 +3,7 @@
 #include "src/fusion/fusion.h"
 #include "src/reference/rows.h"
 #include "tests/support/chains.h"
+#include "tests/support/files.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/recipes/recipe_check.h"
@@ -24,11 +25,6 @@ struct Case {
   std::string line;
   std::string misbinding;  // of any plan that was made
 };
-
-std::string ReadFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::vector<fs::path> FilesOf(const fs::path& folder, absl::string_view extension) {
   std::vector<fs::path> files;
@@ -90,13 +86,10 @@ std::vector<Case> AllCases() {
   CaseList cases;
   for (const fs::path& list : FilesOf(kProblems, ".txt")) {
     if (list.stem() == "stitch_graphs") continue;  // formulas for people: the graphs are JSON files
-    for (absl::string_view line : absl::StrSplit(ReadFile(list), '\n')) {
-      line = line.substr(0, line.find('#'));
-      if (!absl::StripAsciiWhitespace(line).empty()) AddLine(list.stem(), line, &cases);
-    }
+    for (const std::string& line : LinesOf(list)) AddLine(list.stem(), line, &cases);
   }
   for (const fs::path& graph : FilesOf(fs::path(kProblems) / "stitch", ".json")) {
-    cases.Add(absl::StrCat("graph ", graph.stem().string()), ChainFromJson(ReadFile(graph)));
+    cases.Add(absl::StrCat("graph ", graph.stem().string()), ChainFromJson(FileText(graph)));
   }
   for (int seed = 1; seed <= testing::kRandomStitchGraphs; ++seed) {
     cases.Add(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed));

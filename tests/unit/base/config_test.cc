@@ -2,6 +2,8 @@
 
 #include <sys/auxv.h>
 
+#include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -207,16 +209,14 @@ TEST(SetUidProbe, DISABLED_ReadsNothing) {
 TEST(SetUid, AProgramReadsNoVariable) {
   if (geteuid() != 0) GTEST_SKIP() << "only root makes a set-uid program of another user";
   namespace fs = std::filesystem;
-  std::string folder = (fs::temp_directory_path() / "sinter_set_uid.XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string copy = folder + "/probe";
+  const TempDir folder;
+  const std::string copy = folder / "probe";
   fs::copy_file("/proc/self/exe", copy);
-  ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
   ASSERT_EQ(chmod(copy.c_str(), 04755), 0);
-  const pid_t child = fork();
-  if (child == 0) {
+  const int end = EndOfChild([&] {
     constexpr uid_t kNobody = 65534;
-    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(kNotSetUid);
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return kNotSetUid;
     char* const words[] = {const_cast<char*>("probe"),
                            const_cast<char*>("--gtest_filter=SetUidProbe.*"),
                            const_cast<char*>("--gtest_also_run_disabled_tests"), nullptr};
@@ -227,14 +227,10 @@ TEST(SetUid, AProgramReadsNoVariable) {
                                const_cast<char*>("SINTER_CAHCE=off"),
                                nullptr};
     execve(copy.c_str(), words, variables);
-    _exit(kNotSetUid);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  fs::remove_all(folder);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNotSetUid) GTEST_SKIP() << folder << " takes no set-uid programs";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    return kNotSetUid;
+  });
+  if (end == kNotSetUid) GTEST_SKIP() << folder.path() << " takes no set-uid programs";
+  EXPECT_EQ(end, 0);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "src/base/compile_request.h"
+#include "tests/support/files.h"
 #include "tests/support/small_cubin.h"
 #include "tests/support/test.h"
 
@@ -11,10 +12,7 @@ const std::string& Small() {
 }
 
 // What NVRTC 13.0 made; the fuzz target's seed. The test runs in the root of the source tree.
-std::string OfNvrtc() {
-  std::ifstream file("tests/fuzz/cubin/corpus/nvrtc_13_0", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string OfNvrtc() { return FileText("tests/fuzz/cubin/corpus/nvrtc_13_0"); }
 
 TEST(CubinCheckTest, AcceptsWhatIsSoundAtAnyAlignment) {
   EXPECT_TRUE(CheckCubin(Small()).ok());

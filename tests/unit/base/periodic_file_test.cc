@@ -1,17 +1,12 @@
 
 #include "src/base/transfer.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
 using std::chrono::milliseconds;
-
-std::string Read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 class PeriodicFileTest : public ::testing::Test {
  protected:
@@ -42,12 +37,12 @@ TEST_F(PeriodicFileTest, TheTextIsWrittenAgainAndAtTheEnd) {
         "FILE_VARIABLE", folder_ + "/%p.prom", milliseconds(1),
         [&] { return std::to_string(++count); }, Log());
     while (count < 3) std::this_thread::sleep_for(milliseconds(1));
-    EXPECT_FALSE(Read(Path()).empty());
+    EXPECT_FALSE(FileText(Path()).empty());
     struct stat info {};
     ASSERT_EQ(stat(Path().c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0644u);
   }
-  EXPECT_EQ(Read(Path()), std::to_string(count));
+  EXPECT_EQ(FileText(Path()), std::to_string(count));
   EXPECT_TRUE(lines_.empty());
 }
 
@@ -58,7 +53,7 @@ TEST_F(PeriodicFileTest, AnEndDoesNotWaitForThePeriod) {
         "FILE_VARIABLE", Path(), std::chrono::hours(1), [] { return "text"; }, Log());
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
-  EXPECT_EQ(Read(Path()), "text");
+  EXPECT_EQ(FileText(Path()), "text");
 }
 
 TEST_F(PeriodicFileTest, WhatCannotBeWrittenIsSaidOnce) {
@@ -87,7 +82,7 @@ TEST_F(PeriodicFileTest, TheChildOfAForkWritesNothing) {
   ASSERT_EQ(waitpid(child, &end, 0), child);
   EXPECT_TRUE(WIFEXITED(end)) << end;
   file.reset();
-  EXPECT_EQ(Read(Path()), std::to_string(getpid()));
+  EXPECT_EQ(FileText(Path()), std::to_string(getpid()));
 }
 
 }  // namespace

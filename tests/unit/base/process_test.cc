@@ -5,6 +5,7 @@
 #include "src/base/exit_gate.h"
 #include "src/base/fork_local.h"
 #include "src/base/keep_going.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -30,9 +31,7 @@ int ExitOf(const std::function<bool()>& good, const std::function<void()>& body)
     body();
     std::exit(kGood);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return EndOf(child);
 }
 
 std::atomic<bool> working{false};
@@ -131,18 +130,10 @@ TEST(ExitGateTest, AChildDoesNotWaitForItsParentsThreads) {
   other.join();
 }
 
-int ExitOfChild(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 TEST(ForkGateTest, AChildPassesWhenNobodyWasInside) {
   ForkGate gate;
   { EXPECT_TRUE(gate.Enter()); }
-  const pid_t child = fork();
-  if (child == 0) _exit(gate.Enter() && gate.Enter() ? 0 : 1);
-  EXPECT_EQ(ExitOfChild(child), 0);
+  EXPECT_EQ(EndOfChild([&] { return gate.Enter() && gate.Enter() ? 0 : 1; }), 0);
   EXPECT_TRUE(gate.Enter());
 }
 
@@ -156,10 +147,10 @@ TEST(ForkGateTest, AChildOfAParentWithSomebodyInsideNeverPasses) {
       if (gate.Enter()) _exit(1);
       const pid_t grandchild = fork();
       if (grandchild == 0) _exit(gate.Enter() ? 1 : 0);
-      _exit(ExitOfChild(grandchild));
+      _exit(EndOf(grandchild));
     }
   }
-  EXPECT_EQ(ExitOfChild(child), 0);
+  EXPECT_EQ(EndOf(child), 0);
   EXPECT_TRUE(gate.Enter());  // the parent's own
 }
 
@@ -171,7 +162,7 @@ TEST(ForkGateTest, WhoForkedInsideDoesNotOpenTheGateByLeaving) {
     child = fork();
   }
   if (child == 0) _exit(gate.Enter() ? 1 : 0);
-  EXPECT_EQ(ExitOfChild(child), 0);
+  EXPECT_EQ(EndOf(child), 0);
 }
 
 void RunOnStackOf(size_t bytes, std::function<void()> work) {

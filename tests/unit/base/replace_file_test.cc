@@ -1,6 +1,7 @@
 #include <sys/syscall.h>
 
 #include "src/base/transfer.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace {
@@ -18,28 +19,16 @@ namespace {
 
 class ReplaceFileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/sinter_replace.XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override {
-    for (const char* name : {"/file", "/link", "/pipe"}) unlink((folder_ + name).c_str());
-    rmdir(folder_.c_str());
-  }
-  std::string Path(const char* name) const { return folder_ + "/" + name; }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  std::string folder_;
+  std::string Path(const char* name) const { return temp_ / name; }
+  const TempDir temp_;
+  const std::string folder_ = temp_.path();
 };
 
 TEST_F(ReplaceFileTest, TakesThePlaceOfAFileAndOfWhatALinkLeadsTo) {
   ASSERT_TRUE(ReplaceFile(Path("file"), "one", 0600).ok());
   ASSERT_EQ(symlink("file", Path("link").c_str()), 0);
   ASSERT_TRUE(ReplaceFile(Path("link"), "two", 0644).ok());
-  EXPECT_EQ(Read(Path("file")), "two");
+  EXPECT_EQ(FileText(Path("file")), "two");
   struct stat info;
   ASSERT_EQ(lstat(Path("link").c_str(), &info), 0);
   EXPECT_TRUE(S_ISLNK(info.st_mode));
@@ -49,11 +38,11 @@ TEST_F(ReplaceFileTest, WaitsForTheDiskBeforeTheFileGetsItsNameIfAskedTo) {
   ASSERT_TRUE(ReplaceFile(Path("file"), "old", 0600).ok());
   for (const bool sync : {false, true}) {
     std::string at_sync;
-    on_fsync = [&] { at_sync += Read(Path("file")); };
+    on_fsync = [&] { at_sync += FileText(Path("file")); };
     EXPECT_TRUE(ReplaceFile(Path("file"), "new", 0600, sync).ok());
     on_fsync = nullptr;
     EXPECT_EQ(at_sync, sync ? "old" : "");
-    EXPECT_EQ(Read(Path("file")), "new");
+    EXPECT_EQ(FileText(Path("file")), "new");
     ASSERT_TRUE(ReplaceFile(Path("file"), "old", 0600).ok());
   }
 }
@@ -95,7 +84,7 @@ class AnotherUsersNames : public ReplaceFileTest {
       EXPECT_TRUE(Fails(refused, absl::StatusCode::kPermissionDenied, what)) << path;
       EXPECT_TRUE(Says(refused, "that another user made"));
     }
-    EXPECT_EQ(Read(Path("file")), "kept");
+    EXPECT_EQ(FileText(Path("file")), "kept");
   }
 };
 
@@ -129,7 +118,7 @@ TEST_F(ReplaceFileTest, WalksAsTheKernelDoes) {
   ASSERT_EQ(symlink("../..//tmp/./", Path("link").c_str()), 0);
   const std::string by_link = Path("link/") + folder_.substr(5) + "/file";
   ASSERT_TRUE(ReplaceFile(by_link, "one", 0600).ok()) << ReplaceFile(by_link, "one", 0600);
-  EXPECT_EQ(Read(Path("file")), "one");
+  EXPECT_EQ(FileText(Path("file")), "one");
   ASSERT_EQ(unlink(Path("link").c_str()), 0);
   ASSERT_EQ(symlink("link", Path("link").c_str()), 0);
   EXPECT_TRUE(absl::IsUnavailable(ReplaceFile(Path("link"), "x", 0600))) << "a loop ends";
@@ -140,7 +129,7 @@ TEST_F(ReplaceFileTest, WalksAsTheKernelDoes) {
   }
   EXPECT_FALSE(ReplaceFile("", "x", 0600).ok());
   EXPECT_TRUE(ReplaceFile("/dev/null", "x", 0600).ok());
-  EXPECT_EQ(Read(Path("file")), "one");
+  EXPECT_EQ(FileText(Path("file")), "one");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/log.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -72,14 +73,11 @@ TEST_F(TraceTest, AFolderThatIsNotThereIsAnErrorAndLeavesNothing) {
 
 TEST_F(TraceTest, AChildOfAForkWritesNothing) {
   Trace trace(Path("t.json"));
-  const pid_t child = fork();
-  if (child == 0) {
-    trace.Add("load", "", {}, {});
-    _exit(trace.Write().ok() ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(EndOfChild([&] {
+              trace.Add("load", "", {}, {});
+              return trace.Write().ok() ? 0 : 1;
+            }),
+            0);
   EXPECT_EQ(Files(), 0u);
 }
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -61,8 +62,7 @@ TEST(WriteAllTest, FailsAtTheLimitOfFileSizesAndTheProcessLives) {
   const int fd = mkstemp(path);
   ASSERT_GE(fd, 0);
   unlink(path);
-  const pid_t child = fork();
-  if (child == 0) {
+  const int end = EndOfChild([&] {
     const rlimit limit = {4, 4};
     setrlimit(RLIMIT_FSIZE, &limit);
     const bool failed = !WriteAll(fd, "more than four") && errno == EFBIG;
@@ -70,11 +70,9 @@ TEST(WriteAllTest, FailsAtTheLimitOfFileSizesAndTheProcessLives) {
     sigpending(&pending);
     sigprocmask(SIG_BLOCK, nullptr, &blocked);
     const bool quiet = sigismember(&pending, SIGXFSZ) == 0 && sigismember(&blocked, SIGXFSZ) == 0;
-    _exit(failed && quiet ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    return failed && quiet ? 0 : 1;
+  });
+  EXPECT_EQ(end, 0);
   close(fd);
 }
 

@@ -173,12 +173,6 @@ pid_t Spawn(Body body) {
   return pid;
 }
 
-int ExitStatusOf(pid_t pid) {
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
-}
-
 TEST(BuildLocksTest, AKilledHolderReleases) {
   TempDir temp;
   const auto dir = OpenDir(temp.path());
@@ -200,7 +194,7 @@ TEST(BuildLocksTest, AKilledHolderReleases) {
   EXPECT_NE(LockKey(dir, kKernel, Sha256("a"), kLong), nullptr);
   std::cout << "waiter released " << MillisecondsSince(start)
             << " ms after the holder was killed\n";
-  ExitStatusOf(child);
+  EndOf(child);
   close(ready[0]);
   close(ready[1]);
 }
@@ -211,14 +205,13 @@ TEST(BuildLocksTest, AForkedCopyNeitherHoldsNorReleases) {
   auto held = LockKey(dir, kKernel, Sha256("a"), 0);
   ASSERT_NE(held, nullptr);
   // The child drops its copy: the parent still holds.
-  EXPECT_EQ(ExitStatusOf(Spawn([&] {
+  EXPECT_EQ(EndOf(Spawn([&] {
               held.reset();
               return LockKey(dir, kKernel, Sha256("a"), 0) == nullptr ? 0 : 1;
             })),
             0);
-  EXPECT_EQ(
-      ExitStatusOf(Spawn([&] { return LockKey(dir, kKernel, Sha256("a"), 0) == nullptr ? 0 : 1; })),
-      0);
+  EXPECT_EQ(EndOf(Spawn([&] { return LockKey(dir, kKernel, Sha256("a"), 0) == nullptr ? 0 : 1; })),
+            0);
   // A child that lives on with its copy does not keep the lock once the parent lets go.
   int done[2];
   ASSERT_EQ(pipe(done), 0);
@@ -231,7 +224,7 @@ TEST(BuildLocksTest, AForkedCopyNeitherHoldsNorReleases) {
   held.reset();
   EXPECT_NE(LockKey(dir, kKernel, Sha256("a"), 0), nullptr);
   close(done[1]);
-  EXPECT_EQ(ExitStatusOf(child), 0);
+  EXPECT_EQ(EndOf(child), 0);
   close(done[0]);
 }
 

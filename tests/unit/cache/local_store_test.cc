@@ -247,16 +247,13 @@ TEST(LocalStoreTest, WorksInAForkedChild) {
   TempDir temp;
   LocalStore store(OptionsFor(temp.path()));
   ASSERT_TRUE(Put(&store, kPlan, "parent", "p").ok());
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool ok = Get(&store, kPlan, "parent").payload == "p" &&
-                    Put(&store, kPlan, "child", "c").ok() &&
-                    store.LockForBuild(kPlan, Sha256("x"), 0) != nullptr;
-    _exit(ok ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(EndOfChild([&] {
+              const bool ok = Get(&store, kPlan, "parent").payload == "p" &&
+                              Put(&store, kPlan, "child", "c").ok() &&
+                              store.LockForBuild(kPlan, Sha256("x"), 0) != nullptr;
+              return ok ? 0 : 1;
+            }),
+            0);
   EXPECT_EQ(Get(&store, kPlan, "child").payload, "c");
   EXPECT_EQ(Get(&store, kPlan, "parent").payload, "p");
 }
@@ -271,26 +268,20 @@ TEST(LocalStoreTest, AReadOnlyFolderServesHitsAndFailsPuts) {
   }
   const bool root = geteuid() == 0;
   ASSERT_EQ(system(("chmod -R a-w,a+rX " + temp.path()).c_str()), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (root && setresuid(65534, 65534, 65534) != 0) _exit(2);
+  const int end = EndOfChild([&] {
+    if (root && setresuid(65534, 65534, 65534) != 0) return 2;
     LocalStore store(OptionsFor(temp / "root"));
-    if (!store.usable().ok()) _exit(3);
-    const int hit = root ? 0 : (Get(&store, kPlan, "k").payload == "v" ? 0 : 4);
-    if (root && Get(&store, kPlan, "k").payload != "v") _exit(5);  // owned by root: trusted
-    if (Put(&store, kPlan, "new", "v").ok()) _exit(6);
-    if (Put(&store, kPlan, "k", "other").ok()) _exit(7);
-    if (store.Quarantine(kPlan, Sha256("k"), "why").ok()) _exit(8);
-    if (store.LockForBuild(kPlan, Sha256("k"), 1000) != nullptr) _exit(9);
+    if (!store.usable().ok()) return 3;
+    if (Get(&store, kPlan, "k").payload != "v") return 4;  // if owned by root: trusted
+    if (Put(&store, kPlan, "new", "v").ok()) return 6;
+    if (Put(&store, kPlan, "k", "other").ok()) return 7;
+    if (store.Quarantine(kPlan, Sha256("k"), "why").ok()) return 8;
+    if (store.LockForBuild(kPlan, Sha256("k"), 1000) != nullptr) return 9;
     LocalStore below(OptionsFor(temp / "root/new"));
-    if (below.usable().ok()) _exit(10);
-    if (Get(&below, kPlan, "k").reason != MissReason::kDisabled) _exit(11);
-    _exit(hit);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    if (below.usable().ok()) return 10;
+    return Get(&below, kPlan, "k").reason == MissReason::kDisabled ? 0 : 11;
+  });
+  EXPECT_EQ(end, 0);
   ASSERT_EQ(system(("chmod -R u+w " + temp.path()).c_str()), 0);
 }
 

@@ -203,13 +203,11 @@ TEST(TableTest, StartsNoThreadAndWorksInTheChildOfAFork) {
   const std::string file = BuildTable(kName, "value");
   ASSERT_EQ(ReadTable(file)->value, "value");
   EXPECT_EQ(Threads(), before);
-  const pid_t child = fork();
-  if (child == 0) {
-    _exit(BuildTable(kName, "value") == file && ReadTable(file)->value == "value" ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(EndOfChild([&] {
+              const bool same = BuildTable(kName, "value") == file;
+              return same && ReadTable(file)->value == "value" ? 0 : 1;
+            }),
+            0);
 }
 
 // Records of a table of many, in memory; counts what is read of it.

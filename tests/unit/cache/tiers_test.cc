@@ -1,8 +1,6 @@
 #include "cache/tiers/tiers.h"
 
 #include "src/base/fork_local.h"
-#include "tests/support/on_threads.h"
-#include "tests/support/test.h"
 #include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {
@@ -247,22 +245,15 @@ TEST(MemoryCacheTest, ThreadsSeeWholePayloads) {
   EXPECT_LE(cache.bytes(), 20000u);
 }
 
-int ExitOf(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 TEST(ForkLocalTest, AChildGoesOnWithAValueThatNobodyWasChanging) {
   ForkLocal<int> value;
   *value.Lock() = 7;
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool kept = *value.Lock() == 7;
-    *value.Lock() = 8;
-    _exit(kept && *value.Lock() == 8 ? 0 : 1);
-  }
-  EXPECT_EQ(ExitOf(child), 0);
+  EXPECT_EQ(EndOfChild([&] {
+              const bool kept = *value.Lock() == 7;
+              *value.Lock() = 8;
+              return kept && *value.Lock() == 8 ? 0 : 1;
+            }),
+            0);
   EXPECT_EQ(*value.Lock(), 7);
 }
 
@@ -280,16 +271,14 @@ TEST(ForkLocalTest, AChildStartsAnewWhenTheParentForkedInTheMiddleOfAChange) {
       _exit(*value.Lock() == 4 ? 0 : 1);
     }
   }
-  EXPECT_EQ(ExitOf(child), 0);
+  EXPECT_EQ(EndOf(child), 0);
   EXPECT_EQ(*value.Lock(), 7);
 }
 
 TEST(ForkLocalTest, WithoutKeepingAChildAlwaysStartsAnew) {
   ForkLocal<int, false> value;
   *value.Lock() = 7;
-  const pid_t child = fork();
-  if (child == 0) _exit(*value.Lock() == 0 ? 0 : 1);
-  EXPECT_EQ(ExitOf(child), 0);
+  EXPECT_EQ(EndOfChild([&] { return *value.Lock() == 0 ? 0 : 1; }), 0);
   EXPECT_EQ(*value.Lock(), 7);
 }
 

@@ -1,5 +1,6 @@
 // JSON of chains: both ways, for every kind of op.
 #include "tests/support/chains.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -91,8 +92,7 @@ std::string WithoutTypes(const std::string& json) {
 }
 
 TEST(ChainJson, TypesThatFollowMayBeLeftOut) {
-  std::ifstream file("tests/golden/chain/every_op.json");
-  const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string json = FileText("tests/golden/chain/every_op.json");
   const std::string shorter = WithoutTypes(json);
   ASSERT_LT(shorter.size() + 200, json.size());
   const Chain whole = Got(ChainFromJson(json)), chain = Got(ChainFromJson(shorter));

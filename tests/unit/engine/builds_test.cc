@@ -1,6 +1,7 @@
 // Builds that callers share, weak references to what was built, and what stops a build.
 #include "src/engine/control.h"
 #include "src/engine/module_cache.h"
+#include "tests/support/child.h"
 #include "tests/support/on_threads.h"
 #include "tests/support/test.h"
 
@@ -145,17 +146,14 @@ TEST(SingleFlightTest, AChildBuildsWhatItsParentIsBuilding) {
   Flight flights;
   int end = -1;
   const auto result = flights.Do("k", BuildControl(), [&]() -> absl::StatusOr<int> {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(20);
+    end = EndOfChild([&] {
       const auto own = flights.Do("k", BuildControl(), [] { return absl::StatusOr<int>(2); });
-      _exit(own.ok() ? *own : 1);
-    }
-    waitpid(child, &end, 0);
+      return own.ok() ? *own : 1;
+    });
     return 7;
   });
   EXPECT_EQ(result.value(), 7);
-  EXPECT_TRUE(WIFEXITED(end) && WEXITSTATUS(end) == 2) << end;
+  EXPECT_EQ(end, 2);
 }
 
 TEST(WeakCacheTest, FindsWhatLivesAndKeepsNothingAlive) {

@@ -17,10 +17,9 @@ Chain LargeGraph(const std::string& name) {
   const char* folder = std::getenv("SINTER_LARGE_GRAPHS");
   EXPECT_NE(folder, nullptr)
       << "run this test by ctest, or set SINTER_LARGE_GRAPHS to large.py's --out";
-  std::ifstream in(std::string(folder != nullptr ? folder : ".") + "/" + name + ".json");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return Got(ChainFromJson(text.str()), name);
+  const std::string text =
+      FileText(std::string(folder != nullptr ? folder : ".") + "/" + name + ".json");
+  return Got(ChainFromJson(text), name);
 }
 
 // Between planning and its limits: counts the asks, those that were refused, and those that came

@@ -11,6 +11,7 @@
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 #include "src/reference/reference.h"
+#include "tests/support/files.h"
 #include "tests/support/on_threads.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/sequences.h"

@@ -161,9 +161,7 @@ TEST(ReplacementTest, RefusalsNameTheCallersOps) {
 TEST(ReplacementTest, OfALargeGraphFromAFile) {
   const char* const path = getenv("SINTER_SPILL_GRAPH");
   if (path == nullptr) GTEST_SKIP() << "SINTER_SPILL_GRAPH is not set";
-  std::ifstream file(path);
-  const std::string json{std::istreambuf_iterator<char>(file), {}};
-  const Chain chain = Got(ChainFromJson(json));
+  const Chain chain = Got(ChainFromJson(FileText(path)));
   RealWorld sound(chain);
   const Plan planned = sound.Prepared();
   std::set<std::string> spilling;

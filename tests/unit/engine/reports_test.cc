@@ -1,6 +1,5 @@
 #include "src/engine/control.h"
 #include "src/engine/prepared_plan.h"
-#include "tests/support/test.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
@@ -12,17 +11,7 @@ namespace fs = std::filesystem;
 
 class DumpTest : public ::testing::Test {
  protected:
-  DumpTest() {
-    std::string name = "/tmp/sinter-dump-XXXXXX";
-    base_ = mkdtemp(&name[0]);
-  }
-  ~DumpTest() override { fs::remove_all(base_); }
-
-  std::string At(const std::string& name) const { return (base_ / name).string(); }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }
+  std::string At(const std::string& name) const { return base_ / name; }
   static void Put(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
   }
@@ -32,7 +21,7 @@ class DumpTest : public ::testing::Test {
     return st.st_mode & 07777;
   }
 
-  fs::path base_;
+  const TempDir base_;
 };
 
 TEST_F(DumpTest, FoldersArePrivateAndAFileOfADumpIsReplaced) {
@@ -41,7 +30,7 @@ TEST_F(DumpTest, FoldersArePrivateAndAFileOfADumpIsReplaced) {
     const auto top = Got(DumpFolder::Open(At("a/b//./c")));
     const auto folder = Got(top.Sub("0123456789abcdef"));
     EXPECT_TRUE(folder.Write("plan.txt", text).ok());
-    EXPECT_EQ(Read(At("a/b/c/0123456789abcdef/plan.txt")), text);
+    EXPECT_EQ(FileText(At("a/b/c/0123456789abcdef/plan.txt")), text);
   }
   umask(before);
   for (const char* made : {"a", "a/b", "a/b/c", "a/b/c/0123456789abcdef"}) {
@@ -77,7 +66,7 @@ TEST_F(DumpTest, WhatNoDumpWroteStaysAsItIs) {
     EXPECT_TRUE(absl::IsAlreadyExists(folder.Write(name, "dump"))) << name;
   }
   close(reader);
-  EXPECT_EQ(Read(At("victim")), "mine");
+  EXPECT_EQ(FileText(At("victim")), "mine");
   EXPECT_FALSE(fs::exists(At("nowhere")));
   // A folder that was there, and files in it, are somebody's.
   fs::create_directory(At("dump/other"));
@@ -85,7 +74,7 @@ TEST_F(DumpTest, WhatNoDumpWroteStaysAsItIs) {
   const auto other = Got(top.Sub("other"));
   EXPECT_TRUE(absl::IsAlreadyExists(other.Write("notes", "dump")));
   EXPECT_TRUE(other.Write("new", "dump").ok());
-  EXPECT_EQ(Read(At("dump/other/notes")), "mine");
+  EXPECT_EQ(FileText(At("dump/other/notes")), "mine");
 }
 
 TEST_F(DumpTest, AFolderThatEverybodyMayWriteIsRefused) {

@@ -142,18 +142,13 @@ TEST(TuningSetTest, ACostModelsFiguresAreNoPartOfTheChip) {
 
 class TuningFileTest : public ::testing::Test {
  protected:
-  TuningFileTest() {
-    folder_ = ::testing::TempDir() + "sinter-tuning-XXXXXX";
-    EXPECT_NE(mkdtemp(&folder_[0]), nullptr);
-  }
-  ~TuningFileTest() override { std::filesystem::remove_all(folder_); }
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   std::string Refusal(const std::string& path) const {
     const absl::Status status = ReadTuningFile(path).status();
     EXPECT_TRUE(Fails(status, absl::StatusCode::kInvalidArgument, "tuning set " + path + ": "));
     return std::string(status.message());
   }
-  std::string folder_;
+  const TempDir folder_;
 };
 
 TEST_F(TuningFileTest, AFileThatOthersMayWriteIsRefused) {
@@ -185,7 +180,7 @@ TEST_F(TuningFileTest, AFileReadsBackAndIsReplacedWhole) {
   close(held);
   // No other file is left in the folder.
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     files += entry.exists() ? 1 : 0;
   }
   EXPECT_EQ(files, 1);
@@ -193,7 +188,7 @@ TEST_F(TuningFileTest, AFileReadsBackAndIsReplacedWhole) {
 
 TEST_F(TuningFileTest, WhatCannotBeASetIsRefusedWithPathAndReason) {
   EXPECT_THAT(Refusal(Path("none")), HasSubstr("No such file"));
-  EXPECT_THAT(Refusal(folder_), HasSubstr("not a regular file"));
+  EXPECT_THAT(Refusal(folder_.path()), HasSubstr("not a regular file"));
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(Refusal(Path("pipe")), HasSubstr("not a regular file"));
   std::ofstream(Path("empty")).close();
@@ -208,7 +203,7 @@ TEST_F(TuningFileTest, WhatCannotBeASetIsRefusedWithPathAndReason) {
 TEST_F(TuningFileTest, AnUnwritablePlaceIsAnErrorThatNamesIt) {
   EXPECT_TRUE(Fails(WriteTuningFile(TuningSet(), Path("no/such/folder.txt")),
                     absl::StatusCode::kInvalidArgument, "no/such/folder.txt: cannot be written"));
-  EXPECT_FALSE(WriteTuningFile(TuningSet(), folder_).ok());
+  EXPECT_FALSE(WriteTuningFile(TuningSet(), folder_.path()).ok());
 }
 
 }  // namespace

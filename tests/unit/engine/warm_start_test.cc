@@ -18,13 +18,6 @@ struct Work {
   int64_t m;
 };
 
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // Graphs of memory-intensive ops, gated FFNs, products and convolutions, some for several buckets.
 std::vector<Work> Workload() {
   const std::filesystem::path folder = "tests/bench/problems";
@@ -35,7 +28,7 @@ std::vector<Work> Workload() {
   std::sort(graphs.begin(), graphs.end());
   std::vector<Work> work;
   for (const std::filesystem::path& graph : graphs) {
-    auto chain = Got(ChainFromJson(ReadFile(graph)), graph.string());
+    auto chain = Got(ChainFromJson(FileText(graph)), graph.string());
     work.push_back({std::move(chain), 1});
   }
   // An empty list means the rows of the line.
@@ -43,7 +36,7 @@ std::vector<Work> Workload() {
       {"memory_chains.txt", {}},     {"conv_chains.txt", {}},     {"gated_ffn.txt", {1, 32, 128}},
       {"gemm_chains.txt", {8, 128}}, {"products.txt", {16, 512}}, {"scaled.txt", {}}};
   for (const auto& [name, buckets] : lists) {
-    const auto problems = Got(ParseProblems(ReadFile(folder / name)));
+    const auto problems = Got(ParseProblems(FileText(folder / name)));
     for (const Problem& problem : problems) {
       if (buckets.empty()) work.push_back({problem.chain, problem.m.value_or(1)});
       for (const int64_t m : buckets) work.push_back({problem.chain, m});

@@ -5,6 +5,7 @@
 #include "src/plan/attention_family.h"
 #include "tests/support/attention_chains.h"
 #include "tests/support/drawn.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -17,13 +18,6 @@ struct NamedChain {
   Chain chain;
 };
 
-std::string TextOf(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 // Every graph that the project measures, and random ones.
 std::vector<NamedChain> Graphs() {
   std::vector<NamedChain> list;
@@ -34,12 +28,12 @@ std::vector<NamedChain> Graphs() {
   }
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    absl::StatusOr<Chain> chain = ChainFromJson(TextOf(file));
+    absl::StatusOr<Chain> chain = ChainFromJson(FileText(file));
     EXPECT_TRUE(chain.ok()) << file << chain.status();
     if (chain.ok()) list.push_back({file.filename().string(), *std::move(chain)});
   }
   for (const char* name : {"memory_chains.txt", "stitch_graphs.txt"}) {
-    absl::StatusOr<std::vector<Problem>> found = ParseProblems(TextOf(problems / name));
+    absl::StatusOr<std::vector<Problem>> found = ParseProblems(FileText(problems / name));
     if (!found.ok()) continue;  // a list of files
     for (Problem& problem : *found) list.push_back({problem.id, std::move(problem.chain)});
   }
@@ -58,7 +52,7 @@ std::vector<NamedChain> ListedProblems() {
   }
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    absl::StatusOr<std::vector<Problem>> found = ParseProblems(TextOf(file));
+    absl::StatusOr<std::vector<Problem>> found = ParseProblems(FileText(file));
     if (!found.ok()) continue;  // a list of files, or formulas for people
     for (Problem& problem : *found) list.push_back({problem.id, std::move(problem.chain)});
   }

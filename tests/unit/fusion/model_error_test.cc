@@ -7,6 +7,7 @@
 #include "src/stitch/search/stitch_cost_model.h"
 #include "tests/support/chains.h"
 #include "tests/support/drawn.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -52,14 +53,6 @@ double PriceOf(const Plan& plan, int64_t bucket) {
   return us;
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_TRUE(file.good()) << path;
-  return text.str();
-}
-
 struct PricedChain {
   std::string name;
   Chain chain;
@@ -80,16 +73,14 @@ std::vector<PricedChain> PricedChains() {
   std::vector<PricedChain> all;
   const std::string folder = "tests/bench/problems/";
   for (const char* list : {"gemm_chains.txt", "gated_ffn.txt"}) {
-    const std::string text = ReadText(folder + list);
-    for (absl::string_view line : absl::StrSplit(text, '\n')) {
-      line = line.substr(0, line.find('#'));
+    for (const std::string& line : LinesOf(folder + list)) {
       const auto problem = ParseProblem(line);
-      if (problem.ok()) AddPriced(std::string(line), problem->chain, &all);
+      if (problem.ok()) AddPriced(line, problem->chain, &all);
     }
   }
   for (const char* graph :
        {"bert_embed_ln", "batchnorm_train", "dien_attention", "qwen3_qknorm_rope"}) {
-    AddPriced(graph, *ChainFromJson(ReadText(absl::StrCat(folder, "stitch/", graph, ".json"))),
+    AddPriced(graph, *ChainFromJson(FileText(absl::StrCat(folder, "stitch/", graph, ".json"))),
               &all);
   }
   return all;

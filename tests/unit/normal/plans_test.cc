@@ -1,5 +1,6 @@
 // Chains as frameworks give them, and in how many kernels they plan.
 #include "src/normal/normal_form.h"
+#include "tests/support/files.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/test.h"
@@ -9,11 +10,8 @@ namespace sinter {
 namespace {
 
 std::shared_ptr<const Chain> Read(const std::string& name) {
-  std::ifstream in(absl::StrCat("tests/unit/normal/chains/", name, ".json"), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  absl::StatusOr<Chain> chain = ChainFromJson(text);
-  EXPECT_TRUE(chain.ok()) << name << ": " << chain.status();
-  return std::make_shared<const Chain>(chain.ok() ? *std::move(chain) : Chain());
+  const std::string text = FileText(absl::StrCat("tests/unit/normal/chains/", name, ".json"));
+  return std::make_shared<const Chain>(Got(ChainFromJson(text), name));
 }
 
 struct Row {

@@ -3,6 +3,7 @@
 
 #include "src/base/digest.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/files.h"
 #include "tests/support/regular.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
@@ -21,13 +22,6 @@ std::map<std::string, std::string> Headers() {
   std::map<std::string, std::string> map;
   for (auto& [name, bytes] : CopyDeviceHeaders()) map[name] = bytes;
   return map;
-}
-
-std::string ReadFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 // Every name that a directive includes, with its delimiters.
@@ -61,7 +55,7 @@ TEST(DeviceLibrary, HoldsEveryHeaderOfTheFolderByteForByte) {
     if (entry.path().extension() != ".cuh") continue;
     const std::string name = fs::relative(entry.path(), "src/device").string();
     names.insert(name);
-    EXPECT_EQ(Headers()[name], ReadFile(entry.path())) << name;
+    EXPECT_EQ(Headers()[name], FileText(entry.path())) << name;
   }
   EXPECT_EQ(names.size(), Headers().size());
   size_t count = 0;
@@ -103,25 +97,19 @@ TEST(DeviceLibrary, ServesEverySource) {
 // The build's script on a copy of the folder.
 class EmbedScript : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "sinter-embed-XXXXXX").string();
-    ASSERT_NE(mkdtemp(&pattern[0]), nullptr);
-    folder_ = pattern;
-    fs::copy("src/device", folder_ / "device", fs::copy_options::recursive);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::copy("src/device", folder_ / "device", fs::copy_options::recursive); }
 
-  fs::path Header(const std::string& name) const { return folder_ / "device" / name; }
+  fs::path Header(const std::string& name) const { return fs::path(folder_ / "device") / name; }
   // The written file; "" when the script fails.
   std::string Embed() const {
-    const std::string output = (folder_ / "out.cc").string();
-    const std::string command = "\"" SINTER_CMAKE "\" -DSOURCE=\"" + (folder_ / "device").string() +
+    const std::string output = folder_ / "out.cc";
+    const std::string command = "\"" SINTER_CMAKE "\" -DSOURCE=\"" + (folder_ / "device") +
                                 "\" -DOUTPUT=\"" + output + "\" -P src/device/embed.cmake";
     if (system(command.c_str()) != 0) return "";
-    return ReadFile(output);
+    return FileText(output);
   }
 
-  fs::path folder_;
+  const TempDir folder_;
 };
 
 TEST_F(EmbedScript, NoticesEveryChange) {

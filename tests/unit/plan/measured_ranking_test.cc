@@ -8,16 +8,12 @@
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/support/chips.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {
 namespace {
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // Microseconds by schedule, of one problem.
 using Measured = std::map<std::string, double>;
@@ -25,7 +21,7 @@ using Measured = std::map<std::string, double>;
 std::map<std::string, Measured> ReadSweep(const std::string& file) {
   std::map<std::string, Measured> problems;
   const nlohmann::json sweep =
-      nlohmann::json::parse(ReadFile("tests/bench/results/" + file))["sweep"];
+      nlohmann::json::parse(FileText("tests/bench/results/" + file))["sweep"];
   for (const nlohmann::json& row : sweep) {
     if (row["measured_us"].is_null()) continue;
     // The files have an older word.
@@ -108,7 +104,7 @@ TEST(MeasuredRanking, OfStitchedKernels) {
         "h200-2026-11-22-column-schedules-of-rows.json", "h200-2026-11-22-pairs-schedules.json"}) {
     for (const auto& [id, measured] : ReadSweep(file)) {
       const auto chain =
-          ChainFromJson(ReadFile(absl::StrCat("tests/bench/problems/stitch/", id, ".json")));
+          ChainFromJson(FileText(absl::StrCat("tests/bench/problems/stitch/", id, ".json")));
       if (!chain.ok()) continue;  // a line of memory_chains.txt
       const Times times = PredictAll(*chain, measured);
       // Some held a part of their reads at once; they now hold all reads at once.
@@ -131,7 +127,7 @@ TEST(MeasuredRanking, OfStitchedKernels) {
 TEST(MeasuredRanking, OfAQuantiserInAProductsKernelAndByItself) {
   const auto read = [](const std::string& file) {
     Measured measured;
-    const nlohmann::json results = nlohmann::json::parse(ReadFile("tests/bench/results/" + file));
+    const nlohmann::json results = nlohmann::json::parse(FileText("tests/bench/results/" + file));
     for (const nlohmann::json& row : results["graphs"]) {
       measured.emplace(row["problem"], row["chosen_us"]);
     }

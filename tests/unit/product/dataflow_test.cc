@@ -5,6 +5,7 @@
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
 #include "tests/support/drawn.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 #include "tests/unit/product/problems.h"
 
@@ -112,9 +113,8 @@ double PlannedUs(const ProductSequence& p, const std::map<Dataflow, double>& bes
 std::vector<ProductSequence> ListedPairs(const std::vector<const char*>& lists) {
   std::vector<ProductSequence> pairs;
   for (const char* list : lists) {
-    std::ifstream in(absl::StrCat("tests/bench/problems/", list, ".txt"));
-    for (std::string line; std::getline(in, line);) {
-      const absl::StatusOr<Problem> problem = ParseProblem(line.substr(0, line.find('#')));
+    for (const std::string& line : LinesOf(absl::StrCat("tests/bench/problems/", list, ".txt"))) {
+      const absl::StatusOr<Problem> problem = ParseProblem(line);
       if (!problem.ok()) continue;
       const absl::StatusOr<MatchedSequence> matched = MatchProducts(problem->chain, 1);
       for (int i = 0; matched.ok() && i + 1 < matched->size(); ++i) {

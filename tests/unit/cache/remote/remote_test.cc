@@ -474,18 +474,15 @@ TEST(RemoteFaultTest, TheChildOfAForkLeavesTheParentsConnectionsAlone) {
       Options(true), std::make_unique<RedisBackend>(Loopback(black_hole), ""),
       std::make_unique<RedisBackend>(Loopback(black_hole), ""));
   const Sample sample = MakeSample(1);
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool down =
-        tier->Get(kKernel, sample.key, sample.digest).reason == MissReason::kRemoteDown;
-    tier->Publish(kKernel, sample.key, sample.digest, sample.payload);
-    const bool none = tier->Lease(kKernel, sample.digest, 1000000) == nullptr;
-    tier.reset();
-    _exit(down && none ? 0 : 1);
-  }
-  int status = 1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(EndOfChild([&] {
+              const bool down =
+                  tier->Get(kKernel, sample.key, sample.digest).reason == MissReason::kRemoteDown;
+              tier->Publish(kKernel, sample.key, sample.digest, sample.payload);
+              const bool none = tier->Lease(kKernel, sample.digest, 1000000) == nullptr;
+              tier.reset();
+              return down && none ? 0 : 1;
+            }),
+            0);
   close(hole);
 }
 
