@@ -7,72 +7,15 @@
 namespace sinter {
 namespace {
 
+using cache_testing::AskedCall;
+using cache_testing::FaultyFiles;
+using cache_testing::FileCall;
+using cache_testing::kKernel;
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 
-using cache_testing::kKernel;
 constexpr int kShort =
     -1;  // not an errno: reads and writes take half, all else fails with EINTR once
-
-// Fails the calls numbered [first, last] with `error`.
-class FaultyOps : public FileOps {
- public:
-  int first = 0, last = 0, error = 0;
-  int calls = 0;
-
-  int OpenAt(int d, const char* p, int f, mode_t m) override {
-    return Fault() ? -1 : FileOps::OpenAt(d, p, f, m);
-  }
-  int Stat(int fd, struct stat* out) override { return Fault() ? -1 : FileOps::Stat(fd, out); }
-  int StatAt(int d, const char* p, struct stat* out) override {
-    return Fault() ? -1 : FileOps::StatAt(d, p, out);
-  }
-  ssize_t PRead(int fd, void* to, size_t n, off_t at) override {
-    if (Fault()) {
-      if (error != kShort || n < 2) return -1;
-      n /= 2;
-    }
-    return FileOps::PRead(fd, to, n, at);
-  }
-  ssize_t Write(int fd, const void* from, size_t n) override {
-    if (Fault()) {
-      if (error != kShort || n < 2) return -1;
-      n /= 2;
-    }
-    return FileOps::Write(fd, from, n);
-  }
-  int Sync(int) override { return Fault() ? -1 : 0; }
-  int LinkFd(int fd, int d, const char* p) override {
-    return Fault() ? -1 : FileOps::LinkFd(fd, d, p);
-  }
-  int LinkAt(int d, const char* a, const char* b) override {
-    return Fault() ? -1 : FileOps::LinkAt(d, a, b);
-  }
-  int RenameAt(int d, const char* a, const char* b, unsigned f) override {
-    return Fault() ? -1 : FileOps::RenameAt(d, a, b, f);
-  }
-  int RmdirAt(int d, const char* p) override { return Fault() ? -1 : FileOps::RmdirAt(d, p); }
-  int TouchAt(int d, const char* p) override { return Fault() ? -1 : FileOps::TouchAt(d, p); }
-  int List(int d, const char* p, std::vector<std::string>* names) override {
-    return Fault() ? -1 : FileOps::List(d, p, names);
-  }
-  int FileSystemType(int fd, int64_t* magic) override {
-    return Fault() ? -1 : FileOps::FileSystemType(fd, magic);
-  }
-  int LockByte(int fd, off_t at) override { return Fault() ? -1 : FileOps::LockByte(fd, at); }
-  int UnlinkAt(int d, const char* p) override { return Fault() ? -1 : FileOps::UnlinkAt(d, p); }
-  int MkdirAt(int d, const char* p, mode_t m) override {
-    return Fault() ? -1 : FileOps::MkdirAt(d, p, m);
-  }
-
- private:
-  bool Fault() {
-    const int call = ++calls;
-    if (call < first || call > last) return false;
-    errno = error == kShort ? EINTR : error;
-    return true;
-  }
-};
 
 struct FaultTally {
   int runs = 0, put_ok = 0, put_failed = 0, lost = 0, wrong = 0, partial = 0;
@@ -89,8 +32,14 @@ int RunOnce(int first, int last, int error, FaultTally* tally) {
   TempDir temp(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : nullptr);
   const std::string key = "key", old_value = RandomBytes(3000, 1), value = RandomBytes(5000, 2);
   const Digest digest = Sha256(key);
-  auto ops = std::make_shared<FaultyOps>();
-  ops->first = first, ops->last = last, ops->error = error;
+  int calls = 0;
+  const auto ops = std::make_shared<FaultyFiles>([&](AskedCall& call) {
+    if (++calls < first || calls > last) return 0;
+    if (error != kShort) return error;
+    if (call.bytes < 2) return EINTR;
+    call.bytes /= 2;
+    return 0;
+  });
   const auto check = [&](const Lookup& lookup) {
     if (lookup.hit && lookup.payload != old_value && lookup.payload != value) ++tally->wrong;
   };
@@ -116,7 +65,7 @@ int RunOnce(int first, int last, int error, FaultTally* tally) {
   if (!after.hit && after.reason != MissReason::kAbsent) ++tally->partial;
   EXPECT_TRUE(clean->Put(kKernel, key, digest, value).ok());
   EXPECT_EQ(clean->Get(kKernel, key, digest).payload, value);
-  return ops->calls;
+  return calls;
 }
 
 TEST(IoFaultSweepTest, EachCallFailsOnceAndForEver) {
@@ -142,29 +91,13 @@ TEST(IoFaultSweepTest, EachCallFailsOnceAndForEver) {
 }
 
 // File systems without unnamed files, and containers without /proc.
-class NoUnnamedFiles : public FileOps {
- public:
-  explicit NoUnnamedFiles(bool at_open) : at_open_(at_open) {}
-  int OpenAt(int d, const char* p, int f, mode_t m) override {
-    if (at_open_ && (f & O_TMPFILE) == O_TMPFILE) {
-      errno = EOPNOTSUPP;
-      return -1;
-    }
-    return FileOps::OpenAt(d, p, f, m);
-  }
-  int LinkFd(int fd, int d, const char* p) override {
-    errno = ENOENT;
-    return -1;
-  }
-
- private:
-  bool at_open_;
-};
-
 TEST(IoFaultTest, NamedTemporariesServeWhereUnnamedOnesDoNotWork) {
   for (const bool at_open : {true, false}) {
     TempDir temp;
-    const auto store = Open(temp.path(), std::make_shared<NoUnnamedFiles>(at_open));
+    const auto store = Open(temp.path(), std::make_shared<FaultyFiles>([&](AskedCall& call) {
+                              if (at_open && call.IsOpenOfUnnamed()) return EOPNOTSUPP;
+                              return call.kind == FileCall::kLinkFd ? ENOENT : 0;
+                            }));
     const Digest digest = Sha256("k");
     ASSERT_TRUE(store->Put(kKernel, "k", digest, "first").ok());
     ASSERT_TRUE(store->Put(kKernel, "k", digest, "second").ok());
@@ -174,24 +107,16 @@ TEST(IoFaultTest, NamedTemporariesServeWhereUnnamedOnesDoNotWork) {
 }
 
 // A disk that is full: hits go on, puts fail cleanly, and nothing is left behind.
-class FullDisk : public FileOps {
- public:
-  ssize_t Write(int fd, const void* from, size_t n) override {
-    if (room == 0) {
-      errno = ENOSPC;
-      return -1;
-    }
-    n = std::min(n, room);
-    room -= n;
-    return FileOps::Write(fd, from, n);
-  }
-  size_t room = 20000;
-};
-
 TEST(IoFaultTest, AFullDiskServesHitsAndFailsPuts) {
   TempDir temp;
-  auto ops = std::make_shared<FullDisk>();
-  const auto store = Open(temp.path(), ops);
+  size_t room = 20000;
+  const auto store = Open(temp.path(), std::make_shared<FaultyFiles>([&](AskedCall& call) {
+                            if (call.kind != FileCall::kWrite) return 0;
+                            if (room == 0) return ENOSPC;
+                            call.bytes = std::min(call.bytes, room);
+                            room -= call.bytes;
+                            return 0;
+                          }));
   int stored = 0, failed = 0;
   for (int i = 0; i < 20; ++i) {
     const std::string key = absl::StrCat("k", i);
@@ -204,7 +129,7 @@ TEST(IoFaultTest, AFullDiskServesHitsAndFailsPuts) {
   EXPECT_EQ(cache_testing::CountFiles(temp.path()), stored);
   EXPECT_GT(stored, 3);
   EXPECT_GT(failed, 10);
-  ops->room = 1 << 20;
+  room = 1 << 20;
   EXPECT_TRUE(store->Put(kKernel, "late", Sha256("late"), "v").ok());
   std::cout << "full disk: stored " << stored << " failed " << failed << " leftovers 0 wrong 0\n";
 }

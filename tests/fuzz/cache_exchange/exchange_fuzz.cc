@@ -6,32 +6,10 @@
 #include "cache/remote/remote_tier.h"
 #include "tests/fuzz/reader.h"
 #include "tests/fuzz/target.h"
+#include "tests/unit/cache/faulty_files.h"
 
 namespace sinter::cache_exchange_fuzz {
 namespace {
-
-// One file, which is the input.
-class InputFile : public sinter::FileOps {
- public:
-  explicit InputFile(absl::string_view bytes) : bytes_(bytes) {}
-  int OpenAt(int, const char*, int, mode_t) override { return 1 << 20; }
-  int Close(int) override { return 0; }
-  int Stat(int, struct stat* out) override {
-    *out = {};
-    out->st_mode = S_IFREG | 0444;
-    out->st_size = static_cast<off_t>(bytes_.size());
-    return 0;
-  }
-  ssize_t PRead(int, void* to, size_t size, off_t offset) override {
-    const auto at = std::min(static_cast<size_t>(offset), bytes_.size());
-    const size_t n = std::min(size, bytes_.size() - at);
-    if (n > 0) std::memcpy(to, bytes_.data() + at, n);
-    return static_cast<ssize_t>(n);
-  }
-
- private:
-  absl::string_view bytes_;
-};
 
 void ReadManifest(absl::string_view bytes) {
   const auto manifest = sinter::DecodeManifest(bytes);
@@ -58,7 +36,7 @@ void ReadPack(absl::string_view bytes) {
   sinter::PackOptions options;
   options.path = "pack";
   options.allow_unsigned = true;
-  options.ops = std::make_shared<InputFile>(bytes);
+  options.ops = std::make_shared<sinter::cache_testing::StringFile>(std::string(bytes));
   const auto pack = sinter::PackReader::Open(options);
   if (!pack.ok()) return;
   for (const sinter::PackEntry& entry : (*pack)->manifest().entries) {

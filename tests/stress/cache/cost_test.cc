@@ -327,50 +327,28 @@ TEST(SharedCostTest, StormOfEightProcesses) {
   EXPECT_EQ(tiers.linked, uint64_t{kKeys});  // each record is written once among them
 }
 
-// A disk whose writes wait until it is opened.
-class ClosedDisk : public FileOps {
- public:
-  ssize_t Write(int fd, const void* data, size_t bytes) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return open_; });
-    lock.unlock();
-    return FileOps::Write(fd, data, bytes);
-  }
-  void AwaitAWrite() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_ > 0; });
-  }
-  void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-  int waiting_ = 0;
-};
-
 TEST(SharedCostTest, APutIsOffTheCallersPath) {
   const std::string value = RandomBytes(kSharedRecordBytes, 1);
   TempDir temp;
   TierOptions options{.local_root = temp.path()};
-  const auto disk = std::make_shared<ClosedDisk>();
-  options.ops = disk;
+  // Writes wait until the disk is opened.
+  std::atomic<bool> open{false};
+  std::atomic<int> waiting{0};
+  options.ops = cache_testing::FilesWhose(cache_testing::FileCall::kWrite, [&] {
+    ++waiting;
+    while (!open) usleep(200);
+    return 0;
+  });
   const auto store = std::make_unique<TieredStore>(options);
   // Puts return while the first is being written, and are read from memory.
   for (int i = 0; i < 3; ++i) store->Put(kKernel, SharedKeyOf(i), value);
-  disk->AwaitAWrite();
+  while (waiting == 0) usleep(200);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(store->Get(kKernel, SharedKeyOf(i)).payload, value) << i;
   options.ops = nullptr;
   EXPECT_FALSE(std::make_unique<TieredStore>(options)
                    ->Get(kKernel, SharedKeyOf(0))
                    .hit);  // not in the folder yet
-  disk->Open();
+  open = true;
   store->Flush();
   const auto reader = std::make_unique<TieredStore>(options);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->Get(kKernel, SharedKeyOf(i)).payload, value) << i;

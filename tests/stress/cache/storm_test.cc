@@ -52,23 +52,6 @@ class SharedPage {
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 std::string ValueOf(int i) { return RandomBytes(2000 + 331 * i, 1000 + i); }
 
-// A disk that all processes find full at the same time.
-class SharedDisk : public FileOps {
- public:
-  explicit SharedDisk(Shared* shared) : shared_(shared) {}
-  ssize_t Write(int fd, const void* from, size_t n) override {
-    if (shared_->disk_full) {
-      ++shared_->full_writes;
-      errno = ENOSPC;
-      return -1;
-    }
-    return FileOps::Write(fd, from, n);
-  }
-
- private:
-  Shared* shared_;
-};
-
 std::unique_ptr<TieredStore> OpenStore(const std::string& root, uint64_t memory_bytes,
                                        uint64_t cap = 0, std::shared_ptr<FileOps> ops = nullptr) {
   return std::make_unique<TieredStore>(TierOptions{.local_root = root,
@@ -81,7 +64,13 @@ std::unique_ptr<TieredStore> OpenStore(const std::string& root, uint64_t memory_
 // Gets, and builds and puts what is missing, until it is killed or told to stop.
 void Work(const std::string& root, uint64_t seed, const std::vector<std::string>& values,
           const SharedPage& shared) {
-  const auto store = OpenStore(root, 0, kCap, std::make_shared<SharedDisk>(shared.get()));
+  // A disk that all processes find full at the same time.
+  const auto disk = cache_testing::FilesWhose(cache_testing::FileCall::kWrite, [&] {
+    if (!shared->disk_full) return 0;
+    ++shared->full_writes;
+    return ENOSPC;
+  });
+  const auto store = OpenStore(root, 0, kCap, disk);
   std::mt19937_64 random(seed);
   while (!shared->stop) {
     const int i = static_cast<int>(random() % kKeys);

@@ -5,7 +5,9 @@
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
 #include "src/base/digest.h"
+#include "tests/support/files.h"
 #include "tests/support/small_cubin.h"
+#include "tests/unit/cache/faulty_files.h"
 
 namespace sinter {
 
@@ -17,26 +19,9 @@ inline absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root) {
 
 namespace cache_testing {
 
+using sinter::TempDir;
+
 constexpr RecordKind kKernel = RecordKind::kKernel, kPlan = RecordKind::kPlan;
-
-class TempDir {
- public:
-  explicit TempDir(const char* base = nullptr) {
-    if (base == nullptr) base = getenv("TMPDIR");
-    std::string name = absl::StrCat(base != nullptr ? base : "/tmp", "/sinter-cache-XXXXXX");
-    path_ = mkdtemp(&name[0]) != nullptr ? name : std::string();
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 inline std::unique_ptr<LocalStore> OpenStore(const std::string& root,
                                              std::shared_ptr<FileOps> ops = nullptr,
@@ -58,10 +43,7 @@ inline std::string BuildTable(absl::string_view user_key, absl::string_view valu
   return written.ok() ? table : std::string();
 }
 
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
+inline std::string ReadFile(const std::string& path) { return FileText(path); }
 
 // Overwrites in place, as bit rot does: same inode.
 inline void WriteFile(const std::string& path, const std::string& bytes) {

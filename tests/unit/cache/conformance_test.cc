@@ -19,14 +19,6 @@ class ConformanceTest : public testing::Test {
   absl::Status Put(RecordKind kind, const std::string& key, const std::string& payload) {
     return store_->Put(kind, key, Sha256(key), payload);
   }
-  // Runs `body` in the child of a fork; its result is the child's exit status.
-  int InChild(const std::function<int()>& body) {
-    const pid_t child = fork();
-    if (child == 0) _exit(body());
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
 
   TempDir temp_;
   const std::string root_ = temp_ / "root";
@@ -231,7 +223,7 @@ TEST_F(ConformanceTest, ManyThreadsShareOneStore) {
 // Nothing that was put, before, by the child or after, is lost or changed by a fork.
 TEST_F(ConformanceTest, AForkLosesNothing) {
   ASSERT_TRUE(Put(kPlan, "before", "b").ok());
-  const int exit_status = InChild([&] {
+  const int exit_status = EndOfChild([&] {
     if (Get(kPlan, "before").payload != "b") return 1;
     if (!Put(kPlan, "child", "c").ok()) return 2;
     if (store_->LockForBuild(kPlan, Sha256("x"), 0) == nullptr) return 3;
@@ -249,7 +241,7 @@ TEST_F(ConformanceTest, AForkLosesNothing) {
 TEST_F(ConformanceTest, SurvivesAKillAfterEveryAcknowledgedPut) {
   store_.reset();
   for (int round = 0; round < 3; ++round) {
-    const int exit_status = InChild([&] {
+    const int exit_status = EndOfChild([&] {
       Reopen();
       if (!Put(kPlan, absl::StrCat("k", round), "v").ok()) return 1;
       raise(SIGKILL);
@@ -279,28 +271,16 @@ TEST_F(ConformanceTest, TwoSpellingsOfOneRootLoseNothing) {
   EXPECT_EQ(Get(kPlan, "last").payload, "3");
 }
 
-class FullDisk : public FileOps {
- public:
-  ssize_t Write(int fd, const void* from, size_t n) override {
-    if (full) {
-      errno = ENOSPC;
-      return -1;
-    }
-    return FileOps::Write(fd, from, n);
-  }
-  std::atomic<bool> full{false};
-};
-
 TEST_F(ConformanceTest, AFullDiskServesHitsFailsPutsAndHeals) {
-  const auto ops = std::make_shared<FullDisk>();
-  Reopen(ops);
+  std::atomic<bool> full{false};
+  Reopen(FilesWhose(FileCall::kWrite, [&] { return full ? ENOSPC : 0; }));
   ASSERT_TRUE(Put(kKernel, "before", "b").ok());
-  ops->full = true;
+  full = true;
   for (int i = 0; i < 5; ++i) {
     EXPECT_FALSE(Put(kKernel, absl::StrCat("full", i), RandomBytes(3000, i)).ok());
     EXPECT_EQ(Get(kKernel, "before").payload, "b");
   }
-  ops->full = false;
+  full = false;
   EXPECT_TRUE(Put(kKernel, "after", "a").ok());
   EXPECT_EQ(Get(kKernel, "after").payload, "a");
   EXPECT_EQ(Get(kKernel, "before").payload, "b");

@@ -161,26 +161,20 @@ TEST(JanitorTierTest, RecordsThatTheCapEvictedAreReported) {
   EXPECT_LT(kept.needed_bytes, 115000u);
 }
 
-class CountingTouches : public FileOps {
- public:
-  int TouchAt(int dir, const char* path) override {
-    ++touches;
-    return FileOps::TouchAt(dir, path);
-  }
-  int touches = 0;
-};
-
 TEST(JanitorLruTest, AHitWritesAtMostOnceAnInterval) {
   TempDir temp;
-  const auto ops = std::make_shared<CountingTouches>();
-  const auto store = OpenStore(temp.path(), ops);
+  int touches = 0;
+  const auto store = OpenStore(temp.path(), FilesWhose(FileCall::kTouch, [&] {
+                                 ++touches;
+                                 return 0;
+                               }));
   ASSERT_TRUE(store->Put(kKernel, "k", Sha256("k"), "v").ok());
   const std::string path = PathIn(temp.path(), kKernel, "k");
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
-  EXPECT_EQ(ops->touches, 0);
+  EXPECT_EQ(touches, 0);
   SetAge(path, 700);
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
-  EXPECT_EQ(ops->touches, 1);
+  EXPECT_EQ(touches, 1);
   EXPECT_LT(AgeOf(path), 60);
 }
 

@@ -9,14 +9,6 @@ namespace {
 
 using cache_testing::BuildTable;
 
-class FailingReads : public FileOps {
- public:
-  ssize_t PRead(int, void*, size_t, off_t) override {
-    errno = EIO;
-    return -1;
-  }
-};
-
 // A folder with one sound record, and what to ask it with.
 struct Scene {
   Scene() {
@@ -84,7 +76,8 @@ const Case kCases[] = {
        std::make_unique<TieredStore>(s->options)->Quarantine(kKernel, s->key, "wrong at seed 7");
      }},
     {MissReason::kDisabled, [](Scene* s) { s->options.local_root.clear(); }},
-    {MissReason::kIoError, [](Scene* s) { s->options.ops = std::make_shared<FailingReads>(); }},
+    {MissReason::kIoError,
+     [](Scene* s) { s->options.ops = FilesWhose(FileCall::kRead, [] { return EIO; }); }},
     {MissReason::kRemoteDown,
      [](Scene* s) {
        unlink(s->Path().c_str());

@@ -17,12 +17,6 @@ constexpr bool kChildrenMayHaveThreads = !__has_feature(thread_sanitizer);
 constexpr bool kChildrenMayHaveThreads = true;
 #endif
 
-int ExitCodeOf(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 TEST(WorkQueueTest, DoesJobsInOrderAndAllOfThemBeforeItGoes) {
   std::vector<int> done;
   {
@@ -78,14 +72,13 @@ TEST(WorkQueueTest, AChildHasItsOwnQueue) {
   auto writer = std::make_unique<WorkQueue>(1000, 1000);
   writer->Push(1, [open] { open.wait(); });
   writer->Push(1, [&] { ++done; });
-  const pid_t child = fork();
-  if (child == 0) {
-    writer->Push(1, [&] { done += 10; });
-    writer->Flush();
-    writer.reset();
-    _exit(done == 10 ? 0 : 1);
-  }
-  EXPECT_EQ(ExitCodeOf(child), 0);
+  EXPECT_EQ(EndOfChild([&] {
+              writer->Push(1, [&] { done += 10; });
+              writer->Flush();
+              writer.reset();
+              return done == 10 ? 0 : 1;
+            }),
+            0);
   gate.set_value();
   writer->Flush();
   EXPECT_EQ(done, 1);
@@ -108,16 +101,6 @@ TEST(WorkQueueTest, StopTellsTheJobUnderWayAndDropsTheOthers) {
   EXPECT_TRUE(queue.Flush());
 }
 
-// Writes wait until the gate opens.
-class GatedOps : public FileOps {
- public:
-  ssize_t Write(int fd, const void* from, size_t n) override {
-    while (!open) usleep(200);
-    return FileOps::Write(fd, from, n);
-  }
-  std::atomic<bool> open{false};
-};
-
 class QueuedPutTest : public testing::Test {
  protected:
   std::unique_ptr<TieredStore> Make(uint64_t memory_bytes, std::shared_ptr<FileOps> ops = nullptr,
@@ -129,7 +112,12 @@ class QueuedPutTest : public testing::Test {
                                                      .ops = std::move(ops)});
   }
   TempDir temp_;
-  std::shared_ptr<GatedOps> gate_ = std::make_shared<GatedOps>();
+  // Writes wait until the gate opens.
+  std::atomic<bool> open_{false};
+  std::shared_ptr<FileOps> gate_ = FilesWhose(FileCall::kWrite, [&] {
+    while (!open_) usleep(200);
+    return 0;
+  });
 };
 
 TEST_F(QueuedPutTest, IsFoundAtOnceWrittenLaterAndNotLostAtTheEnd) {
@@ -138,7 +126,7 @@ TEST_F(QueuedPutTest, IsFoundAtOnceWrittenLaterAndNotLostAtTheEnd) {
   store->Put(kKernel, "k", "second");
   EXPECT_EQ(store->Get(kKernel, "k").payload, "second");
   EXPECT_FALSE(Make(0)->Get(kKernel, "k").hit);
-  gate_->open = true;
+  open_ = true;
   store.reset();
   EXPECT_EQ(Make(0)->Get(kKernel, "k").payload, "second");
 }
@@ -151,7 +139,7 @@ TEST_F(QueuedPutTest, TheBuildLockIsHeldUntilTheRecordIsThere) {
   store->Put(kKernel, "k", "v");
   lock.reset();
   EXPECT_EQ(other->LockForBuild(kKernel, "k", 5000), nullptr);
-  gate_->open = true;
+  open_ = true;
   EXPECT_NE(other->LockForBuild(kKernel, "k", 2000000), nullptr);
   EXPECT_EQ(other->Get(kKernel, "k").payload, "v");
 }
@@ -170,7 +158,7 @@ TEST_F(QueuedPutTest, ALongQueueTakesFewDescriptors) {
     store->Put(kKernel, key, "v");
   }
   EXPECT_LE(descriptors() - before, 270);
-  gate_->open = true;
+  open_ = true;
   store->Flush();
   EXPECT_EQ(descriptors(), before);
   for (int i = 0; i < 700; ++i) EXPECT_TRUE(Make(0)->Get(kKernel, absl::StrCat("k", i)).hit);
@@ -186,7 +174,7 @@ TEST_F(QueuedPutTest, AMissOfWhatAnotherStoreHasQueuedIsExplained) {
   EXPECT_FALSE(other->Get(kKernel, "k").hit);
   EXPECT_THAT(other->ExplainMiss(kKernel, "k"), HasSubstr("not yet written"));
   EXPECT_THAT(other->ExplainMiss(kKernel, "absent"), testing::Not(HasSubstr("not yet written")));
-  gate_->open = true;
+  open_ = true;
   store->Flush();
   EXPECT_TRUE(other->Get(kKernel, "k").hit);
   EXPECT_THAT(other->ExplainMiss(kKernel, "k"), testing::Not(HasSubstr("not yet written")));
@@ -197,7 +185,7 @@ TEST_F(QueuedPutTest, IsDroppedAndCountedWhenTheQueueIsFull) {
   for (int i = 0; i < 10; ++i) store->Put(kKernel, absl::StrCat("k", i), "v");
   EXPECT_EQ(store->Stats().puts_dropped, 7u);
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(store->Get(kKernel, absl::StrCat("k", i)).hit);
-  gate_->open = true;
+  open_ = true;
   store->Flush();
   EXPECT_EQ(store->Stats().put_failures, 0u);
   int written = 0;
@@ -211,7 +199,7 @@ TEST_F(QueuedPutTest, AQuarantineOvertakesIt) {
   store->Put(kKernel, "k", "wrong");
   std::thread opener([&] {
     usleep(5000);
-    gate_->open = true;
+    open_ = true;
   });
   store->Quarantine(kKernel, "k", "seed 4");
   opener.join();
@@ -227,25 +215,24 @@ TEST_F(QueuedPutTest, DoesNotMakeTheCallerWaitForTheDisk) {
   store->Put(kKernel, "k", value);
   const auto spent = std::chrono::steady_clock::now() - start;
   EXPECT_LT(spent, std::chrono::seconds(2));  // the gate is shut: a waiting put would never return
-  gate_->open = true;
+  open_ = true;
 }
 
 TEST_F(QueuedPutTest, AForkedChildPutsAndGetsWhileTheParentWrites) {
   if (!kChildrenMayHaveThreads) GTEST_SKIP();
   auto store = Make(1 << 20, gate_);
   store->Put(kKernel, "parent", "p");
-  const pid_t child = fork();
-  if (child == 0) {
-    gate_->open = true;  // the child's copy
-    store->Put(kKernel, "child", "c");
-    store->Flush();
-    const bool ok =
-        store->Get(kKernel, "child").payload == "c" && store->Get(kKernel, "parent").payload == "p";
-    store.reset();
-    _exit(ok ? 0 : 1);
-  }
-  EXPECT_EQ(ExitCodeOf(child), 0);
-  gate_->open = true;
+  EXPECT_EQ(EndOfChild([&] {
+              open_ = true;  // the child's copy
+              store->Put(kKernel, "child", "c");
+              store->Flush();
+              const bool ok = store->Get(kKernel, "child").payload == "c" &&
+                              store->Get(kKernel, "parent").payload == "p";
+              store.reset();
+              return ok ? 0 : 1;
+            }),
+            0);
+  open_ = true;
   store->Flush();
   EXPECT_EQ(Make(0)->Get(kKernel, "child").payload, "c");
   EXPECT_EQ(Make(0)->Get(kKernel, "parent").payload, "p");

@@ -241,17 +241,10 @@ TEST_F(PackExportTest, AFailureLeavesTheOldPackAndNothingBeside) {
   const std::string path = Pack();
   const std::string before = ReadFile(path);
   const int files = CountFiles(temp_.path());
-  class NoSpace : public FileOps {
-   public:
-    ssize_t Write(int fd, const void* from, size_t size) override {
-      if (++writes < 3) return FileOps::Write(fd, from, size);
-      errno = ENOSPC;
-      return -1;
-    }
-    int writes = 0;
-  };
   PackWriteOptions options = To(path, &key_);
-  options.ops = std::make_shared<NoSpace>();
+  int writes = 0;
+  options.ops = cache_testing::FilesWhose(cache_testing::FileCall::kWrite,
+                                          [&] { return ++writes < 3 ? 0 : ENOSPC; });
   EXPECT_TRUE(absl::IsUnavailable(ExportPack(&store_, {}, nullptr, options).status()));
   EXPECT_EQ(ReadFile(path), before);
   EXPECT_EQ(CountFiles(temp_.path()), files);

@@ -18,31 +18,7 @@ inline SigningKey MakeKey(char fill) {
   return Got(SigningKey::FromPem(pem));
 }
 
-// Serves `bytes` under every name, read-only, as owned by `uid`.
-class StringFile : public FileOps {
- public:
-  explicit StringFile(std::string b) : bytes(std::move(b)) {}
-  int OpenAt(int, const char*, int, mode_t) override { return 1 << 20; }
-  int Close(int) override { return 0; }
-  int Stat(int, struct stat* out) override {
-    *out = {};
-    out->st_mode = S_IFREG | mode;
-    out->st_uid = uid;
-    out->st_size = static_cast<off_t>(bytes.size());
-    return 0;
-  }
-  ssize_t PRead(int, void* to, size_t size, off_t offset) override {
-    const auto at = static_cast<size_t>(offset);
-    if (at >= bytes.size()) return 0;
-    const size_t n = std::min({size, bytes.size() - at, most});
-    std::memcpy(to, bytes.data() + at, n);
-    return static_cast<ssize_t>(n);
-  }
-  std::string bytes;
-  mode_t mode = 0444;
-  uid_t uid = 0;
-  size_t most = SIZE_MAX;  // bytes a read gives at most
-};
+using cache_testing::StringFile;
 
 // A local store with `kernels` kernels and as many plans, and packs made of it.
 class PackTest : public testing::Test {
