@@ -13,6 +13,16 @@ inline std::string ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// The bytes of each file of a folder, in the order of the bytes.
+inline std::vector<std::string> SortedCorpus(const std::string& folder) {
+  std::vector<std::string> corpus;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    corpus.push_back(ReadFile(entry.path()));
+  }
+  std::sort(corpus.begin(), corpus.end());
+  return corpus;
+}
+
 // One to four edits after the first `kept` bytes: one, where the first byte selects the decoder.
 inline std::string Mutate(std::string bytes, std::mt19937_64* random, size_t kept = 1) {
   const int edits = 1 + static_cast<int>((*random)() % 4);
@@ -63,6 +73,21 @@ int ReplayCorpus(FuzzTarget target, const std::string& folder, int mutations, si
 
 inline void WriteSeed(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Each file of a folder, then each of `seeds`, by name, and `mutations` of it. Returns the number
+// of files. SINTER_UPDATE_CORPUS=1 writes the seeds into the folder first.
+inline int ReplaySeeds(FuzzTarget target, const std::string& folder,
+                       const std::map<std::string, std::string>& seeds, int mutations) {
+  std::mt19937_64 random(5);
+  for (const auto& [name, seed] : seeds) {
+    if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteSeed(folder + "/" + name, seed);
+    Replay(target, seed);
+    for (int i = 0; i < mutations; ++i) Replay(target, Mutate(seed, &random));
+  }
+  const std::vector<std::string> corpus = SortedCorpus(folder);
+  for (const std::string& bytes : corpus) Replay(target, bytes);
+  return static_cast<int>(corpus.size());
 }
 
 }  // namespace sinter

@@ -10,50 +10,20 @@ int Target(const uint8_t* data, size_t size);
 
 namespace {
 
-std::vector<std::string> Seeds() {
+TEST(CacheRecordFuzzTest, TheCorpusSeedsAndMutationsAreHandled) {
   const std::string key = EncodeKey(cache_testing::SampleKernelKey());
   const std::string kernel = EncodeKernelRecord(cache_testing::SampleKernelRecord());
-  Envelope envelope;
-  envelope.kind = RecordKind::kKernel;
-  envelope.arch = "sm_90a";
-  envelope.key = key;
-  envelope.payload = kernel;
-  const std::string record = EncodeEnvelope(envelope);
-  return {
-      std::string(1, '\0') + key,
-      std::string(1, '\0') + EncodeKey(cache_testing::SamplePlanKey()),
-      "\x01" + record,
-      "\x01" + kernel,
-      "\x02" + cache_testing::BuildTable("k/name", record),
-      "\x02" + cache_testing::BuildTable("k/name", ""),
+  const std::string record = EncodeEnvelope(
+      {.kind = RecordKind::kKernel, .arch = "sm_90a", .key = key, .payload = kernel});
+  const std::map<std::string, std::string> seeds = {
+      {"kernel_key", std::string(1, '\0') + key},
+      {"plan_key", std::string(1, '\0') + EncodeKey(cache_testing::SamplePlanKey())},
+      {"envelope", "\x01" + record},
+      {"kernel_record", "\x01" + kernel},
+      {"table", "\x02" + cache_testing::BuildTable("k/name", record)},
+      {"empty_table", "\x02" + cache_testing::BuildTable("k/name", "")},
   };
-}
-
-// The test runs in the root of the source tree.
-TEST(CacheRecordFuzzTest, TheCorpusIsHandled) {
-  int files = 0;
-  for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/cache_record/corpus")) {
-    Replay(Target, cache_testing::ReadFile(file.path().string()));
-    ++files;
-  }
-  EXPECT_GE(files, 6);
-}
-
-// With SINTER_WRITE_CORPUS set, each seed is written there.
-TEST(CacheRecordFuzzTest, SeedsAndMutationsAreHandled) {
-  const char* const names[] = {"kernel_key",    "plan_key", "envelope",
-                               "kernel_record", "table",    "empty_table"};
-  const char* corpus = getenv("SINTER_WRITE_CORPUS");
-  std::mt19937_64 random(5);
-  int executions = 0, number = 0;
-  for (const std::string& seed : Seeds()) {
-    if (corpus != nullptr) {
-      cache_testing::WriteFile(absl::StrCat(corpus, "/", names[number++]), seed);
-    }
-    Replay(Target, seed);
-    for (int i = 0; i < 10000; ++i, ++executions) Replay(Target, Mutate(seed, &random));
-  }
-  std::cout << "cache record fuzz: executions " << executions << " deaths 0\n";
+  EXPECT_GE(ReplaySeeds(Target, "tests/fuzz/cache_record/corpus", seeds, 10000), 6);
 }
 
 }  // namespace

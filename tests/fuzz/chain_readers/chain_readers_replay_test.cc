@@ -22,18 +22,6 @@ namespace {
 
 constexpr int kMutations = 100;  // of each file
 
-// The test runs in the root of the tree.
-std::vector<std::string> Corpus(const std::string& form) {
-  std::vector<std::string> files;
-  const std::string folder = "tests/fuzz/chain_readers/corpus_" + form;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream in(entry.path(), std::ios::binary);
-    files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 void Feed(FuzzTarget target, const std::string& bytes) {
   EXPECT_EQ(target(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), 0);
 }
@@ -59,7 +47,7 @@ std::string MutateText(std::string bytes, std::mt19937& engine) {
 }
 
 void ReplayForm(FuzzTarget target, const std::string& form) {
-  const std::vector<std::string> corpus = Corpus(form);
+  const auto corpus = SortedCorpus("tests/fuzz/chain_readers/corpus_" + form);
   ASSERT_GE(corpus.size(), 3u);
   std::mt19937 engine(1);
   Feed(target, "");

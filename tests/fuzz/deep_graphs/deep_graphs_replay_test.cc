@@ -11,12 +11,7 @@ int Target(const uint8_t* data, size_t size);
 namespace {
 
 TEST(Replay, DeepGraphsArePlannedOrRefusedInTime) {
-  std::vector<std::string> corpus;
-  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/deep_graphs/corpus")) {
-    std::ifstream in(entry.path(), std::ios::binary);
-    corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  std::sort(corpus.begin(), corpus.end());
+  const std::vector<std::string> corpus = SortedCorpus("tests/fuzz/deep_graphs/corpus");
   ASSERT_GE(corpus.size(), 12u);
   std::mt19937_64 random(1);
   size_t number = 0;

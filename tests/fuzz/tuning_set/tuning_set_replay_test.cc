@@ -47,7 +47,7 @@ void WriteCorpus() {
   const DeviceModel model = *BuiltinModel("h200");
   TuningSet set;
   const auto write = [&](const char* name) {
-    std::ofstream(absl::StrCat(kCorpus, "/", name), std::ios::binary) << set.ToText();
+    WriteSeed(absl::StrCat(kCorpus, "/", name), set.ToText());
   };
   write("empty");
   set.Add(EntryOf("gemm_chain m=16 n=256 k=128 l=128 act=relu layout=oi dtype=bf16", model));
@@ -58,17 +58,11 @@ void WriteCorpus() {
 
 TEST(TuningSetFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
-  std::mt19937_64 random(7);
-  int files = 0, executions = 0;
-  for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
-    const std::string seed = ReadFile(file.path());
-    EXPECT_TRUE(TuningSet::FromText(seed).ok()) << file.path();
-    Replay(Target, seed);
-    ++files;
-    for (int i = 0; i < 2000; ++i, ++executions) Replay(Target, Mutate(seed, &random, 0));
-  }
-  EXPECT_GE(files, 3);
-  std::cout << "tuning set fuzz: executions " << executions << ", deaths 0\n";
+  EXPECT_GE(ReplayCorpus(Target, kCorpus, 2000, 0,
+                         [](const std::string& name, const std::string& seed) {
+                           EXPECT_TRUE(TuningSet::FromText(seed).ok()) << name;
+                         }),
+            3);
 }
 
 }  // namespace
