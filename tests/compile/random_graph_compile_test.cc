@@ -5,12 +5,11 @@
 #include "src/engine/engine.h"
 #include "tests/compile/compile_threads.h"
 #include "tests/compile/kernel_sweep.h"
-#include "tests/support/chains.h"
 #include "tests/support/deep_graphs.h"
-#include "tests/support/no_compiler.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"
-#include "tests/support/row_step_graphs.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -316,15 +315,15 @@ TEST_F(RandomGraphCompile, NormsOfOtherAxes) {
 // Every third of them, and what takes long rows in parts.
 TEST_F(RandomGraphCompile, RowSteps) {
   std::vector<Job> jobs;
-  std::vector<testing::RowStepGraph> graphs = testing::RowStepGraphs();
+  std::vector<testing::NamedGraph> graphs = testing::GraphsIn("row_steps");
   for (size_t i = 0; i < graphs.size(); i += 3) {
     jobs.push_back({graphs[i].name, graphs[i].chain, 64});
   }
-  jobs.push_back({"vocabulary", testing::LargestOfRows(0, 50257, 32, DType::kBF16), 4});
-  jobs.push_back({"tokens of a vocabulary", testing::DrawnTokens(0, 50257, 20), 8});
-  jobs.push_back({"tokens of all of a vocabulary", testing::DrawnTokens(0, 128256, 0), 8});
-  jobs.push_back({"long sums", testing::SumsOfRows(0, 128256, DType::kF32), 4});
-  jobs.push_back({"rows behind others", testing::RowsBesideOthers(false), 64});
+  jobs.push_back({"vocabulary", testing::GraphOf("largest(M, 50257, 32, bf16)"), 4});
+  jobs.push_back({"tokens of a vocabulary", testing::GraphOf("token(M, 50257, 20)"), 8});
+  jobs.push_back({"tokens of all of a vocabulary", testing::GraphOf("token_of_all(M, 128256)"), 8});
+  jobs.push_back({"long sums", testing::GraphOf("sums(M, 128256, f32)"), 4});
+  jobs.push_back({"rows behind others", testing::GraphOf("rows_beside_others(3, M)"), 64});
   ExpectCompileOrRefusal(jobs);
   EXPECT_EQ(refused_, 0);
 }
@@ -358,14 +357,3 @@ TEST_F(RandomGraphCompile, TensorsSideBySideReadInAnyOrder) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto engine = sinter::MakeEngine();
-  if (absl::IsUnavailable(engine.status())) {
-    return sinter::EndWithoutCompiler(engine.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

@@ -3,18 +3,16 @@
 // spill, and are printed. Anything else is a failure. SINTER_TEST_LONG=1
 // takes the chosen plans of all random graphs, else of the first of them, more hand-overs, and the
 // second best schedules too. A kernel that several tests take is compiled once.
-#include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/chain/op.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/kernel_code.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
 #include "tests/compile/kernel_sweep.h"
-#include "tests/support/chains.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
-#include "tests/support/no_compiler.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -30,8 +28,6 @@ const char* Variable(const char* name) {
 }
 
 bool IsLong() { return std::string(Variable("SINTER_TEST_LONG")) == "1"; }
-
-std::unique_ptr<Compiler> MakeCompiler() { return MakeNvrtcCompiler(Variable("SINTER_NVRTC")); }
 
 struct Job {
   std::string name;
@@ -208,20 +204,20 @@ TEST_F(StitchCompile, Quantizers) {
 }
 
 TEST_F(StitchCompile, Compositions) {
-  AddBest("attention", testing::PooledAttention(256, 100, 36, false), 1, 4);
-  AddBest("product", testing::PooledAttention(256, 100, 36, true), 1, 4);
-  AddBest("products", testing::TransposedProducts(64, 16, 64, 32), 1, 4);
-  AddBest("batchnorm", testing::BatchNorm(25088, 256), 1, 6);
-  AddBest("batchnorm of M rows", testing::BatchNorm(0, 1024), 4096, 6);
-  AddBest("rope", testing::NormRope(64, 32, 8, 128), 1, 6);
+  AddBest("attention", testing::GraphOf("pooled_attention(256, 100, 36)"), 1, 4);
+  AddBest("product", testing::GraphOf("pooled_product(256, 100, 36)"), 1, 4);
+  AddBest("products", testing::GraphOf("transposed_products(64, 16, 64, 32)"), 1, 4);
+  AddBest("batchnorm", testing::GraphOf("batch_norm(25088, 256, x)"), 1, 6);
+  AddBest("batchnorm of M rows", testing::GraphOf("batch_norm(M, 1024, x)"), 4096, 6);
+  AddBest("rope", testing::GraphOf("norm_rope(64, 32, 8, 128)"), 1, 6);
   EXPECT_EQ(bodies_, 6);
   ExpectCompile();
 }
 
 TEST_F(StitchCompile, HandOvers) {
-  AddHandOvers("attention", testing::PooledAttention(256, 100, 36, false), 3);
-  AddHandOvers("product", testing::PooledAttention(256, 100, 36, true), 3);
-  AddHandOvers("rope", testing::NormRope(64, 32, 8, 128), 3);
+  AddHandOvers("attention", testing::GraphOf("pooled_attention(256, 100, 36)"), 3);
+  AddHandOvers("product", testing::GraphOf("pooled_product(256, 100, 36)"), 3);
+  AddHandOvers("rope", testing::GraphOf("norm_rope(64, 32, 8, 128)"), 3);
   const int wanted = IsLong() ? 100 : kFewHandOvers;
   for (uint64_t seed = 1; hands_ < wanted && seed <= testing::kRandomStitchGraphs; ++seed) {
     AddHandOvers(absl::StrCat("random", seed), testing::MakeRandomStitchGraph(seed, {kElements}),
@@ -252,13 +248,3 @@ TEST_F(StitchCompile, TestBuilds) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto toolchain = sinter::MakeCompiler()->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

@@ -4,14 +4,9 @@
 #include "src/stitch/search/stitch_search.h"
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
-#include "tests/support/gather_graphs.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/row_step_graphs.h"
-#include "tests/support/scatter_graphs.h"
-#include "tests/support/window_graphs.h"
 
 namespace sinter::gpu_testing::stitch {
 namespace {
@@ -44,6 +39,27 @@ class Clock {
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+// Graphs of tests/support/graphs: "router(M, 8, 4) at 13".
+GraphCase CaseOf(const std::string& line) {
+  const testing::NamedGraph graph = testing::ReadNamedGraph(line);
+  return {line, "", graph.chain, std::max<int64_t>(graph.m, 1)};
+}
+std::vector<GraphCase> CasesOf(std::initializer_list<const char*> lines) {
+  std::vector<GraphCase> cases;
+  for (const char* line : lines) cases.push_back(CaseOf(line));
+  return cases;
+}
+// All graphs that a file lists; graphs of M at 1, their own and `most` rows.
+void AddListed(const std::string& file, int64_t most, std::vector<GraphCase>* cases) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn(file)) {
+    const bool rows = graph.chain.UsesM();
+    for (const int64_t m :
+         rows ? std::vector<int64_t>{1, graph.m, most} : std::vector<int64_t>{1}) {
+      cases->push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
+    }
+  }
+}
 
 constexpr size_t kUnfusedGraphs = 50;
 
@@ -89,6 +105,21 @@ class Stitch : public GpuTest {
       plans.push_back(made[i]);
     }
     return plans;
+  }
+
+  // Launches `m` rows of the plan and waits for them. Without rows pointers may be null.
+  static absl::Status LaunchRows(const PreparedPlanPtr& plan,
+                                 const std::vector<DevicePtr>& pointers,
+                                 const DeviceBuffer& workspace, int64_t m) {
+    const bool no_rows = std::count(pointers.begin(), pointers.end(), 0) > 0;
+    SINTER_ASSIGN_OR_RETURN(const auto binding, plan->Bind(pointers, workspace.ptr, no_rows));
+    return ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+      SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace.ptr, workspace.bytes, stream));
+      return plan->Launch(*binding, stream, m, false);
+    });
+  }
+  static DeviceBuffer WorkspaceOf(const PreparedPlanPtr& plan, DeviceArena* arena) {
+    return Got(arena->Allocate(std::max<uint64_t>(plan->WorkspaceBytes(), 16)));
   }
 
   static bool Report(const std::string& who, const absl::Status& status, Counts* counts) {
@@ -234,34 +265,30 @@ TEST_F(StitchSchedules, OfEveryKindAreRight) {
 // Statistics that wait for all rows, products and sums of a middle axis: at sizes where blocks hold
 // several rounds of units, all of them or some.
 TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
-  const std::vector<GraphCase> cases = {
-      {"attention", "", testing::PooledAttention(256, 100, 36, false), 1},
-      {"product", "", testing::PooledAttention(256, 100, 36, true), 1},
-      {"products", "", testing::TransposedProducts(33, 7, 70, 12), 1},
-      {"rope", "", testing::NormRope(64, 32, 8, 128), 1},
-      {"rope of M rows", "", testing::NormRope(0, 6, 1, 64), 333},
-      {"batchnorm", "", testing::BatchNorm(25088, 256), 1},
-      {"batchnorm that is held in part", "", testing::BatchNorm(40000, 1024), 1},
-      {"batchnorm of M rows", "", testing::BatchNorm(0, 320), 5000},
-      {"gradient of a batchnorm", "", testing::BatchNormGradient(8, 14, 14, 128), 1},
-      {"gradient of a batchnorm that is held in part", "",
-       testing::BatchNormGradient(32, 28, 28, 512), 1},
-      {"batchnorm far from zero", "", testing::BatchNorm(5000, 200, 64), 1},
-      {"norm of everything", "", testing::WholeNorm(1000, 1000), 1},
-      {"norm of everything of M rows", "", testing::WholeNorm(0, 72), 5000},
-  };
+  const std::vector<GraphCase> cases = CasesOf({
+      "pooled_attention(256, 100, 36)",
+      "pooled_product(256, 100, 36)",
+      "transposed_products(33, 7, 70, 12)",
+      "norm_rope(64, 32, 8, 128)",
+      "norm_rope(M, 6, 1, 64) at 333",
+      "batch_norm(25088, 256, x)",
+      "batch_norm(40000, 1024, x)",  // held in part
+      "batch_norm(M, 320, x) at 5000",
+      "batch_norm_gradient(8, 14, 14, 128)",
+      "batch_norm_gradient(32, 28, 28, 512)",  // held in part
+      "batch_norm(5000, 200, x + spread(64:f32, x))",
+      "whole_norm(1000, 1000)",
+      "whole_norm(M, 72) at 5000",
+  });
   ExpectTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
 
 // Values that nobody would hand over, one to eight of them, in schedules of every kind: whatever is
 // read at another element of its unit may be handed over.
 TEST_F(StitchSchedules, OfForcedHandOversAreRight) {
-  std::vector<GraphCase> cases = {
-      {"attention", "", testing::PooledAttention(256, 100, 36, false), 1},
-      {"product", "", testing::PooledAttention(256, 100, 36, true), 1},
-      {"rope", "", testing::NormRope(64, 32, 8, 128), 1},
-      {"rope of M rows", "", testing::NormRope(0, 6, 1, 64), 333},
-  };
+  std::vector<GraphCase> cases =
+      CasesOf({"pooled_attention(256, 100, 36)", "pooled_product(256, 100, 36)",
+               "norm_rope(64, 32, 8, 128)", "norm_rope(M, 6, 1, 64) at 333"});
   for (GraphCase& c : bench::RandomGraphCases(kForcedGraphs, kElements)) {
     cases.push_back(std::move(c));
   }
@@ -282,15 +309,11 @@ TEST_F(StitchSchedules, OfForcedHandOversAreRight) {
 
 // A row of one warp, of several, of a whole block; more rows than resident blocks.
 TEST_F(StitchSchedules, OfRowStepsAreRight) {
-  const std::vector<GraphCase> cases = {
-      {"largest of 128", "", testing::LargestOfRows(0, 128, 8, DType::kF32), 4097},
-      {"largest of 4096", "", testing::LargestOfRows(0, 4096, 32, DType::kBF16), 77},
-      {"router of shares", "", testing::RouterOfShares(0, 160, 8), 333},
-      {"sums of 4096", "", testing::SumsOfRows(0, 4096, DType::kF16), 33},
-      {"sums of softmax", "", testing::SumsOfSoftmax(0, 2112, false), 65},
-      {"places of ones", "", testing::PlacesOfOnes(0, 1023), 257},
-      {"dropout", "", testing::DropoutNorm(0, 1000), 129},
-  };
+  const std::vector<GraphCase> cases =
+      CasesOf({"largest(M, 128, 8, f32) at 4097", "largest(M, 4096, 32, bf16) at 77",
+               "router_of_shares(M, 160, 8) at 333", "sums(M, 4096, f16) at 33",
+               "sums_of_softmax(M, 2112) at 65", "places_of_ones(M, 1023) at 257",
+               "dropout_norm(M, 1000) at 129"});
   ExpectTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
 
@@ -399,35 +422,19 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
 
 // rmsnorm, gated FFN, residual: GEMMs in a graph, the ops that they absorb, and the stitched rest.
 // `in_place`: the result may take the place of x.
-absl::StatusOr<Chain> NormFfnResidual(int64_t k, int64_t n, bool in_place) {
-  ChainBuilder b;
-  const auto weight = [&](int64_t rows, int64_t cols) {
-    return b.Input({DType::kBF16, {Dim::Constant(rows), Dim::Constant(cols)}}, {true, {}, ""});
-  };
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId gamma,
-                          b.Input({DType::kBF16, {Dim::Constant(k)}}, {true, {}, ""}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId normed, AddRmsNorm(b, x, 1e-6, gamma));
-  GatedFfnOperands ffn;
-  SINTER_ASSIGN_OR_RETURN(ffn.a, b.Cast(normed, DType::kBF16));
-  SINTER_ASSIGN_OR_RETURN(ffn.w_gate, weight(n, k));
-  SINTER_ASSIGN_OR_RETURN(ffn.w_up, weight(n, k));
-  SINTER_ASSIGN_OR_RETURN(ffn.w_down, weight(k, n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId down, AddGatedFfn(b, ffn, Activation::kSilu, Layout::kOI));
-  SINTER_ASSIGN_OR_RETURN(const ValueId wide, b.Cast(down, DType::kF32));
-  SINTER_ASSIGN_OR_RETURN(const ValueId residual, b.Cast(x, DType::kF32));
-  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, wide, residual));
-  SINTER_ASSIGN_OR_RETURN(const ValueId out, b.Cast(sum, DType::kBF16));
-  OutputOptions options;
-  if (in_place) options.alias = x;
-  SINTER_RETURN_IF_ERROR(b.Output(out, options));
-  return b.Finish();
+Chain NormFfnResidual(int64_t k, int64_t n, bool in_place) {
+  return ReadChain(
+      "x: bf16[M,$0]; gamma: const bf16[$0]; w_gate, w_up: const bf16[$1,$0];"
+      "w_down: const bf16[$0,$1]; normed = bf16(rmsnorm(x, 1e-6, gamma));"
+      "down = gated_ffn(normed, w_gate, w_up, none, none, w_down, none, silu);"
+      "out bf16(f32(down) + f32(x)) $2",
+      k, n, in_place ? "over x" : "");
 }
 
 TEST_F(Stitch, NormFfnResidual) {
   std::vector<GraphCase> cases;
   for (const bool in_place : {false, true}) {
-    const auto chain = Got(NormFfnResidual(512, 1536, in_place));
+    const Chain chain = NormFfnResidual(512, 1536, in_place);
     for (int64_t m : {1, 64, 300}) {
       cases.push_back({absl::StrCat("m", m, in_place ? " in place" : ""), "", chain, m});
     }
@@ -451,49 +458,19 @@ TEST_F(Stitch, NormFfnResidual) {
 
 // A norm's statistic is applied after a gate/up pair, by the chain itself or because the chain does
 // not round the normalized rows; then a GEMM and the residual.
-absl::StatusOr<Chain> StatisticFfnResidual(int64_t k, int64_t n, bool before) {
-  ChainBuilder b;
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId wide, b.Cast(x, DType::kF32));
-  SINTER_ASSIGN_OR_RETURN(const ValueId square, b.Unary(UnaryKind::kSquare, wide));
-  SINTER_ASSIGN_OR_RETURN(const ValueId mean, b.Reduce(ReduceKind::kMean, square, {1}, true));
-  SINTER_ASSIGN_OR_RETURN(const ValueId eps, b.Scalar(1e-6));
-  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, mean, eps));
-  SINTER_ASSIGN_OR_RETURN(const ValueId r, b.Unary(UnaryKind::kRsqrt, sum));
-  const auto weight = [&](int64_t out, int64_t in) {
-    return b.Input({DType::kBF16, {Dim::Constant(out), Dim::Constant(in)}}, {true, {}, ""});
-  };
-  const auto scaled = [&](ValueId value, int64_t columns) -> absl::StatusOr<ValueId> {
-    SINTER_ASSIGN_OR_RETURN(const ValueId spread,
-                            b.Broadcast(r, {Dim::M(), Dim::Constant(columns)}));
-    return b.Binary(BinaryKind::kMul, value, spread);
-  };
-  ValueId rows = x;
-  if (before) {
-    SINTER_ASSIGN_OR_RETURN(rows, scaled(wide, k));
-  }
-  const auto half = [&]() -> absl::StatusOr<ValueId> {
-    SINTER_ASSIGN_OR_RETURN(const ValueId w, weight(n, k));
-    SINTER_ASSIGN_OR_RETURN(const ValueId y, AddLinear(b, rows, w, kNoValue, Layout::kOI));
-    if (before) return y;
-    return scaled(y, n);
-  };
-  SINTER_ASSIGN_OR_RETURN(const ValueId gate, half());
-  SINTER_ASSIGN_OR_RETURN(const ValueId up, half());
-  SINTER_ASSIGN_OR_RETURN(const ValueId act, AddSilu(b, gate));
-  SINTER_ASSIGN_OR_RETURN(const ValueId c, b.Binary(BinaryKind::kMul, act, up));
-  SINTER_ASSIGN_OR_RETURN(const ValueId w_down, weight(k, n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId down, AddLinear(b, c, w_down, kNoValue, Layout::kOI));
-  SINTER_ASSIGN_OR_RETURN(const ValueId added, b.Binary(BinaryKind::kAdd, down, wide));
-  SINTER_ASSIGN_OR_RETURN(const ValueId out, b.Cast(added, DType::kBF16));
-  SINTER_RETURN_IF_ERROR(b.Output(out));
-  return b.Finish();
+Chain StatisticFfnResidual(int64_t k, int64_t n, bool before) {
+  return ReadChain(
+      "x: bf16[M,$0]; w_gate, w_up: const bf16[$1,$0]; w_down: const bf16[$0,$1]; wide = f32(x);"
+      "r = rsqrt(mean(square(wide), 1, keep) + 1e-6); rows = $2; gate = rows @ w_gate.T $3;"
+      "up = rows @ w_up.T $3; out bf16(silu(gate) * up @ w_down.T + wide)",
+      k, n, before ? "wide * spread(r, wide)" : "x",
+      before ? "" : absl::StrCat("* spread(r, [M,", n, "])"));
 }
 
 TEST_F(Stitch, StatisticBehindProducts) {
   std::vector<GraphCase> cases;
   for (const bool before : {false, true}) {
-    const auto chain = Got(StatisticFfnResidual(512, 1536, before));
+    const Chain chain = StatisticFfnResidual(512, 1536, before);
     for (int64_t m : {1, 64, 300}) {
       cases.push_back({absl::StrCat("m", m, before ? " before" : " behind"), "", chain, m});
     }
@@ -517,27 +494,20 @@ TEST_F(Stitch, StatisticBehindProducts) {
 }
 
 // The sum of all magnitudes, and the largest element of all, over `axes` of f32 x.
-Chain Whole(const std::vector<Dim>& dims, const std::vector<int32_t>& axes) {
-  ChainBuilder b;
-  const ValueId x = b.Input({DType::kF32, dims}).value();
-  b.Output(b.Reduce(ReduceKind::kSum, b.Unary(UnaryKind::kAbs, x).value(), axes).value())
-      .IgnoreError();
-  b.Output(b.Reduce(ReduceKind::kMax, x, axes).value()).IgnoreError();
-  return b.Finish().value();
+Chain Whole(const std::string& dims, const char* axes) {
+  return ReadChain("x: f32[$0]; out sum(abs(x), $1), reduce_max(x, $1)", dims, axes);
 }
 
 TEST_F(Stitch, ReductionsOverEverything) {
-  const auto c = [](int64_t extent) { return Dim::Constant(extent); };
   std::vector<GraphCase> cases;
   for (const int64_t m : {1, 31, 5000, 8192}) {
-    cases.push_back({absl::StrCat("M ", m), "", Whole({Dim::M()}, {0}), m});
-    cases.push_back({absl::StrCat("M x 64 ", m), "", Whole({Dim::M(), c(64)}, {0, 1}), m});
-    cases.push_back({absl::StrCat("M x 7 ", m), "", Whole({Dim::M(), c(7)}, {0, 1}), m});
-    cases.push_back(
-        {absl::StrCat("M x 16 x 16 ", m), "", Whole({Dim::M(), c(16), c(16)}, {0, 2}), m});
+    cases.push_back({absl::StrCat("M ", m), "", Whole("M", "0"), m});
+    cases.push_back({absl::StrCat("M x 64 ", m), "", Whole("M,64", "0, 1"), m});
+    cases.push_back({absl::StrCat("M x 7 ", m), "", Whole("M,7", "0, 1"), m});
+    cases.push_back({absl::StrCat("M x 16 x 16 ", m), "", Whole("M,16,16", "0, 2"), m});
   }
   for (const int64_t n : {200, 2048, 4096}) {
-    cases.push_back({absl::StrCat(n, " squared"), "", Whole({c(n), c(n)}, {0, 1}), 1});
+    cases.push_back({absl::StrCat(n, " squared"), "", Whole(absl::StrCat(n, ",", n), "0, 1"), 1});
   }
   ExpectBoth(cases);
 }
@@ -546,13 +516,10 @@ TEST_F(Stitch, ConcatsOfManyOperands) {
   std::vector<GraphCase> cases;
   for (const int count : {32, 33, 64}) {
     for (const int64_t columns : {1, 8, 24}) {
-      ChainBuilder b;
-      std::vector<ValueId> parts;
-      for (int i = 0; i < count; ++i) {
-        parts.push_back(b.Input({DType::kBF16, {Dim::M(), Dim::Constant(columns)}}).value());
-      }
-      b.Output(b.Concat(parts, 1).value()).IgnoreError();
-      cases.push_back({absl::StrCat(count, " of ", columns), "", b.Finish().value(), 77});
+      std::string parts;
+      for (int i = 0; i < count; ++i) absl::StrAppend(&parts, "{bf16[M,", columns, "]}, ");
+      cases.push_back(
+          {absl::StrCat(count, " of ", columns), "", ReadChain("out concat($0 1)", parts), 77});
     }
   }
   ExpectBoth(cases);
@@ -564,18 +531,9 @@ TEST_F(Stitch, ProductsWithResultsOfF32) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const int64_t n : {8, 1001, 1024}) {
       for (const bool more : {false, true}) {
-        ChainBuilder b;
-        const ValueId x = b.Input({dtype, {Dim::M(), Dim::Constant(264)}}).value();
-        const ValueId w =
-            b.Input({dtype, {Dim::Constant(n), Dim::Constant(264)}}, {true, {}, "w"}).value();
-        ValueId y = b.Matmul(x, w, false, true).value();
-        if (more) {
-          const ValueId bias = b.Input({dtype, {Dim::Constant(n)}}, {true, {}, "b"}).value();
-          const ValueId spread = b.Broadcast(bias, {Dim::M(), Dim::Constant(n)}).value();
-          y = b.Unary(UnaryKind::kRelu, b.Binary(BinaryKind::kAdd, y, spread).value()).value();
-        }
-        b.Output(y).IgnoreError();
-        const Chain chain = b.Finish().value();
+        const Chain chain =
+            ReadChain("x: $0[M,264]; w: const $0[$1,264]; b: const $0[$1]; y = x @ w.T; out $2",
+                      NameOf(dtype), n, more ? "relu(y + spread(b, y))" : "y");
         for (const int64_t m : {1, 3, 17, 128, 300, 2000}) {
           cases.push_back(
               {absl::StrCat(NameOf(dtype), " n ", n, " m ", m, more ? " bias relu" : ""), "", chain,
@@ -590,14 +548,10 @@ TEST_F(Stitch, ProductsWithResultsOfF32) {
 // Rows and elements by ids: tables of every type, ids of both types, computed, read through views.
 TEST_F(Stitch, Gathers) {
   std::vector<GraphCase> cases;
-  for (testing::GatherGraph& graph : testing::GatherGraphs()) {
-    const bool rows = graph.chain.UsesM();
-    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 300} : std::vector<int64_t>{1}) {
-      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
-    }
+  AddListed("gathers", 300, &cases);
+  for (const int64_t m : {128, 8192}) {
+    cases.push_back(CaseOf(absl::StrCat("embedding(M, 50257, 768, s64) at ", m)));
   }
-  const Chain large = testing::Embedding(0, 50257, 768, DType::kS64);
-  for (const int64_t m : {128, 8192}) cases.push_back({absl::StrCat("gpt2 ", m), "", large, m});
   ExpectBoth(cases);
 }
 
@@ -619,12 +573,7 @@ TEST_F(Stitch, Windows) {
       cases.push_back({absl::StrCat(line, " m ", m), "", problem.chain, m});
     }
   }
-  for (testing::WindowGraph& graph : testing::WindowGraphs()) {
-    const bool rows = graph.chain.UsesM();
-    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 9} : std::vector<int64_t>{1}) {
-      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
-    }
-  }
+  AddListed("windows", 9, &cases);
   ExpectBoth(cases);
 }
 
@@ -632,11 +581,10 @@ TEST_F(Stitch, Windows) {
 TEST_F(Stitch, TokensOfVocabularies) {
   std::vector<GraphCase> cases;
   for (const int64_t columns : {50257, 151936}) {
-    for (const int64_t count : {0, 20, 64}) {
-      const Chain tokens = testing::DrawnTokens(0, columns, count);
-      for (const int64_t m : {1, 8, 32}) {
-        cases.push_back(
-            {absl::StrCat("tokens of ", count, " of ", columns, " m ", m), "", tokens, m});
+    for (const int64_t m : {1, 8, 32}) {
+      cases.push_back(CaseOf(absl::Substitute("token_of_all(M, $0) at $1", columns, m)));
+      for (const int64_t count : {20, 64}) {
+        cases.push_back(CaseOf(absl::Substitute("token(M, $0, $1) at $2", columns, count, m)));
       }
     }
   }
@@ -646,22 +594,12 @@ TEST_F(Stitch, TokensOfVocabularies) {
 // Steps of rows of every length and type, without and with ops that read them.
 TEST_F(Stitch, RowSteps) {
   std::vector<GraphCase> cases;  // first those that are compared with the unfused plan
-  const Chain router = testing::Router(0, 128, 8), shares = testing::RouterOfShares(0, 60, 4);
-  const Chain behind = testing::RowsBesideOthers(false);
-  const Chain dropout = testing::DropoutNorm(0, 4096), sums = testing::SumsOfSoftmax(0, 4096, true);
-  for (const int64_t m : {1, 64, 4096}) {
-    cases.push_back({absl::StrCat("router m ", m), "", router, m});
-    cases.push_back({absl::StrCat("rows behind others m ", m), "", behind, m});
-    cases.push_back({absl::StrCat("router of shares m ", m), "", shares, m});
-    cases.push_back({absl::StrCat("dropout of 4096 m ", m), "", dropout, m});
-    cases.push_back({absl::StrCat("sums of 4096 m ", m), "", sums, m});
+  for (const char* graph :
+       {"router(M, 128, 8)", "rows_beside_others(3, M)", "router_of_shares(M, 60, 4)",
+        "dropout_norm(M, 4096)", "sums_of_groups(M, 4096)"}) {
+    for (const int64_t m : {1, 64, 4096}) cases.push_back(CaseOf(absl::StrCat(graph, " at ", m)));
   }
-  for (testing::RowStepGraph& graph : testing::RowStepGraphs()) {
-    const bool rows = graph.chain.UsesM();
-    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 300} : std::vector<int64_t>{1}) {
-      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
-    }
-  }
+  AddListed("row_steps", 300, &cases);
   ExpectBoth(cases);
 }
 
@@ -687,42 +625,39 @@ TEST_F(Stitch, RowStepsAreExact) {
   const std::vector<double> few = {0, 1, -1, 2, 3};
   std::vector<GraphCase> cases;
   std::vector<std::vector<std::string>> inputs;
+  const auto add = [&](const std::string& line, std::string input) {
+    cases.push_back(CaseOf(line));
+    inputs.push_back({std::move(input)});
+  };
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kS32}) {
+    const bool s32 = dtype == DType::kS32;
     for (const int64_t columns : {1, 5, 32, 33, 128, 1000, 4096}) {
       for (const int64_t taken : {1, 8, 32, 64}) {
         if (taken > columns) continue;
-        cases.push_back({absl::StrCat("largest ", taken, " of ", columns, " ", NameOf(dtype)), "",
-                         testing::LargestOfRows(0, columns, taken, dtype), 37});
-        inputs.push_back({DrawnOf(dtype == DType::kS32 ? whole : special, dtype, 37 * columns)});
+        add(absl::Substitute("largest(M, $0, $1, $2) at 37", columns, taken, NameOf(dtype)),
+            DrawnOf(s32 ? whole : special, dtype, 37 * columns));
       }
-      cases.push_back({absl::StrCat("sums of ", columns, " ", NameOf(dtype)), "",
-                       testing::SumsOfRows(0, columns, dtype), 37});
-      inputs.push_back({DrawnOf(dtype == DType::kS32 ? whole : few, dtype, 37 * columns)});
+      add(absl::Substitute("sums(M, $0, $1) at 37", columns, NameOf(dtype)),
+          DrawnOf(s32 ? whole : few, dtype, 37 * columns));
     }
   }
   for (const int64_t run : {1, 4}) {
     for (const int64_t taken : {2, 20, 64}) {
-      cases.push_back({absl::StrCat("largest ", taken, " of stripes of ", run), "",
-                       testing::LargestOfStripes(0, 2048, taken, run), 37});
-      inputs.push_back({DrawnOf(few, DType::kS32, 37 * 2048)});
+      add(absl::Substitute("largest_of_stripes(M, 2048, $0, $1) at 37", taken, run),
+          DrawnOf(few, DType::kS32, 37 * 2048));
     }
   }
   for (const int64_t columns : {50257, 128256}) {  // in parts
-    cases.push_back({absl::StrCat("largest 8 of ", columns), "",
-                     testing::LargestOfRows(0, columns, 8, DType::kBF16), 3});
-    inputs.push_back({DrawnOf(special, DType::kBF16, 3 * columns)});
-    cases.push_back(
-        {absl::StrCat("sums of ", columns), "", testing::SumsOfRows(0, columns, DType::kS32), 3});
-    inputs.push_back({DrawnOf(whole, DType::kS32, 3 * columns)});
+    add(absl::Substitute("largest(M, $0, 8, bf16) at 3", columns),
+        DrawnOf(special, DType::kBF16, 3 * columns));
+    add(absl::Substitute("sums(M, $0, s32) at 3", columns),
+        DrawnOf(whole, DType::kS32, 3 * columns));
   }
   for (const auto& [seed, offset] : {std::pair<int64_t, int64_t>{42, 0},
                                      {-(int64_t{1} << 62) - 12345, (int64_t{1} << 32) - 100},
                                      {int64_t{1} << 53 | 1, -7}}) {
-    ChainBuilder b;
-    const ValueId key = b.Input({DType::kS64, {}}).value();
-    const ValueId first = b.Input({DType::kS64, {}}).value();
-    b.Output(b.Random({Dim::M(), Dim::Constant(100)}, key, first).value()).IgnoreError();
-    cases.push_back({absl::StrCat("random of ", seed), "", b.Finish().value(), 37});
+    const Chain chain = ReadChain("seed, offset: s64[]; out random([M,100], seed, offset)");
+    cases.push_back({absl::StrCat("random of ", seed), "", chain, 37});
     inputs.push_back({std::string(reinterpret_cast<const char*>(&seed), sizeof seed),
                       std::string(reinterpret_cast<const char*>(&offset), sizeof offset)});
   }
@@ -787,37 +722,24 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
   const std::vector<int64_t> ids = {4, -1, int64_t{1} << 40, 0, 5, -(int64_t{1} << 62), 3};
   const auto count = static_cast<int64_t>(ids.size());
   for (const bool of_m : {false, true}) {
-    ChainBuilder b;
-    const Dim rows = of_m ? Dim::M() : Dim::Constant(kRows);
-    const ValueId x = b.Input({DType::kF32, {rows, Dim::Constant(kColumns)}}).value();
-    const ValueId which = b.Input({DType::kS64, {Dim::Constant(count)}}).value();
-    b.Output(b.Gather(x, which).value()).IgnoreError();
-    const Chain chain = b.Finish().value();
+    const Chain chain = ReadChain("x: f32[$0,$1]; ids: s64[$2]; out gather(x, ids)",
+                                  of_m ? "M" : absl::StrCat(kRows), kColumns, count);
     const auto plan = Got(engine()->Prepare(chain, kRows, {}));
     DeviceArena arena(ports().measurer.get());
-    const auto table = arena.Allocate(kRows * kColumns * sizeof(float));
-    const auto places = arena.Allocate(ids.size() * sizeof(int64_t));
-    const auto out = arena.Allocate(static_cast<uint64_t>(count * kColumns) * sizeof(float));
-    const auto workspace = arena.Allocate(std::max<uint64_t>(plan->WorkspaceBytes(), 16));
-    ASSERT_OK(table);
-    ASSERT_OK(places);
-    ASSERT_OK(out);
-    ASSERT_OK(workspace);
+    const auto table = Got(arena.Allocate(kRows * kColumns * sizeof(float)));
+    const auto places = Got(arena.Allocate(ids.size() * sizeof(int64_t)));
+    const auto out = Got(arena.Allocate(static_cast<uint64_t>(count * kColumns) * sizeof(float)));
+    const auto workspace = WorkspaceOf(plan, &arena);
     std::vector<float> values(kRows * kColumns);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
-    ASSERT_OK(ports().measurer->Upload(*table, values.data(), values.size() * sizeof(float)));
-    ASSERT_OK(ports().measurer->Upload(*places, ids.data(), ids.size() * sizeof(int64_t)));
+    ASSERT_OK(ports().measurer->Upload(table, values.data(), values.size() * sizeof(float)));
+    ASSERT_OK(ports().measurer->Upload(places, ids.data(), ids.size() * sizeof(int64_t)));
     for (const int64_t m : {kRows, int64_t{0}}) {
       if (m == 0 && !of_m) continue;
-      ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
-      const auto binding =
-          Got(plan->Bind({m == 0 ? 0 : table->ptr, places->ptr, out->ptr}, workspace->ptr, m == 0));
-      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (plan)->Launch(*binding, stream, m, false);
-      }));
+      ASSERT_OK(ports().measurer->Fill(out, 0x7b));
+      ASSERT_OK(LaunchRows(plan, {m == 0 ? 0 : table.ptr, places.ptr, out.ptr}, workspace, m));
       std::vector<float> got(static_cast<size_t>(count * kColumns));
-      ASSERT_OK(ports().measurer->Download(got.data(), *out, got.size() * sizeof(float)));
+      ASSERT_OK(ports().measurer->Download(got.data(), out, got.size() * sizeof(float)));
       for (int64_t i = 0; i < count; ++i) {
         const int64_t id = ids[static_cast<size_t>(i)];
         for (int64_t j = 0; j < kColumns; ++j) {
@@ -835,18 +757,11 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
 // equal, computed, read through views.
 TEST_F(Stitch, Scatters) {
   std::vector<GraphCase> cases;  // first those that are compared with the unfused plan
-  const Chain caches = testing::CachesWrite(0, 16384, 8, 128);
-  const Chain narrow = testing::CacheWrite(0, 100, 3, DType::kF32, DType::kS64, true);
-  for (const int64_t m : {1, 128, 8192}) {
-    cases.push_back({absl::StrCat("of a layer ", m), "", caches, m});
-    cases.push_back({absl::StrCat("narrow ", m), "", narrow, m});
+  for (const char* graph :
+       {"caches_write(M, 16384, 8, 128)", "cache_write(M, 100, 3, f32, s64, over x)"}) {
+    for (const int64_t m : {1, 128, 8192}) cases.push_back(CaseOf(absl::StrCat(graph, " at ", m)));
   }
-  for (testing::ScatterGraph& graph : testing::ScatterGraphs()) {
-    const bool rows = graph.chain.UsesM();
-    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 300} : std::vector<int64_t>{1}) {
-      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
-    }
-  }
+  AddListed("scatters", 300, &cases);
   ExpectBoth(cases);
 }
 
@@ -860,35 +775,25 @@ TEST_F(Stitch, ScattersWriteTheLastOfEqualIdsAndNothingOutside) {
   for (int i = 0; i < 40; ++i) ids.insert(ids.end(), some.begin(), some.end());
   const auto most = static_cast<int64_t>(ids.size());
   const Chain chain =
-      testing::CacheWrite(0, kSlots, kColumns, DType::kF32, DType::kS64, /*in_place=*/true);
+      testing::GraphOf("cache_write(M, $0, $1, f32, s64, over x)", kSlots, kColumns);
   const auto plan = Got(engine()->Prepare(chain, most, {}));
   DeviceArena arena(ports().measurer.get());
   constexpr uint64_t kBytes = kSlots * kColumns * sizeof(float);
-  const auto cache = arena.Allocate(kBytes), out = arena.Allocate(kBytes);
-  const auto places = arena.Allocate(ids.size() * sizeof(int64_t));
-  const auto rows = arena.Allocate(ids.size() * kColumns * sizeof(float));
-  const auto workspace = arena.Allocate(std::max<uint64_t>(plan->WorkspaceBytes(), 16));
-  ASSERT_OK(cache);
-  ASSERT_OK(out);
-  ASSERT_OK(places);
-  ASSERT_OK(rows);
-  ASSERT_OK(workspace);
+  const auto cache = Got(arena.Allocate(kBytes)), out = Got(arena.Allocate(kBytes));
+  const auto places = Got(arena.Allocate(ids.size() * sizeof(int64_t)));
+  const auto rows = Got(arena.Allocate(ids.size() * kColumns * sizeof(float)));
+  const auto workspace = WorkspaceOf(plan, &arena);
   std::vector<float> before(kSlots * kColumns), given(ids.size() * kColumns);
   for (size_t i = 0; i < before.size(); ++i) before[i] = -static_cast<float>(i + 1);
   for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i + 1);
-  ASSERT_OK(ports().measurer->Upload(*places, ids.data(), ids.size() * sizeof(int64_t)));
-  ASSERT_OK(ports().measurer->Upload(*rows, given.data(), given.size() * sizeof(float)));
+  ASSERT_OK(ports().measurer->Upload(places, ids.data(), ids.size() * sizeof(int64_t)));
+  ASSERT_OK(ports().measurer->Upload(rows, given.data(), given.size() * sizeof(float)));
   for (const bool in_place : {true, false}) {
     for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{6}, int64_t{37}, most}) {
-      ASSERT_OK(ports().measurer->Upload(*cache, before.data(), kBytes));
-      ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
-      const DeviceBuffer& to = in_place ? *cache : *out;
-      const auto binding =
-          Got(plan->Bind({cache->ptr, places->ptr, rows->ptr, to.ptr}, workspace->ptr, false));
-      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR(plan->InitWorkspace(workspace->ptr, workspace->bytes, stream));
-        return (plan)->Launch(*binding, stream, m, false);
-      }));
+      ASSERT_OK(ports().measurer->Upload(cache, before.data(), kBytes));
+      ASSERT_OK(ports().measurer->Fill(out, 0x7b));
+      const DeviceBuffer& to = in_place ? cache : out;
+      ASSERT_OK(LaunchRows(plan, {cache.ptr, places.ptr, rows.ptr, to.ptr}, workspace, m));
       std::vector<float> expected = before, got(before.size());
       for (int64_t i = 0; i < m; ++i) {
         const int64_t id = ids[static_cast<size_t>(i)];
@@ -920,41 +825,31 @@ TEST_F(Stitch, ScaledGroupsOfFewColumns) {
 TEST_F(Stitch, NoRowsWriteTheOutputsWithoutM) {
   constexpr int64_t kColumns = 64;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::pair<ReduceKind, float> kinds[] = {{ReduceKind::kSum, 0.0f},
-                                                {ReduceKind::kMax, -kInfinity},
-                                                {ReduceKind::kMin, kInfinity},
-                                                {ReduceKind::kMean, std::nanf("")}};
+  const float musts[] = {0, -kInfinity, kInfinity, std::nanf("")};
   for (const bool whole : {false, true}) {
-    ChainBuilder b;
-    const ValueId x = b.Input({DType::kF32, {Dim::M(), Dim::Constant(kColumns)}}).value();
-    const std::vector<int32_t> axes = whole ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0};
-    for (const auto& [kind, value] : kinds) b.Output(b.Reduce(kind, x, axes).value()).IgnoreError();
-    b.Output(b.Unary(UnaryKind::kAbs, x).value()).IgnoreError();
-    const std::vector<GraphCase> cases = {{"no rows", "", b.Finish().value(), 0}};
+    const Chain chain = ReadChain(
+        "x: f32[M,$0]; out sum(x, $1), reduce_max(x, $1), reduce_min(x, $1), mean(x, $1), abs(x)",
+        kColumns, whole ? "0, 1" : "0");
+    const std::vector<GraphCase> cases = {{"no rows", "", chain, 0}};
     for (const auto& plan : PrepareBoth(cases)) {
       if (absl::IsNotFound(plan.status())) continue;  // one plan is both
       ASSERT_OK(plan);
       DeviceArena arena(ports().measurer.get());
       std::vector<DevicePtr> pointers = {0};
       std::vector<DeviceBuffer> outputs;
-      for (size_t i = 0; i < std::size(kinds); ++i) {
+      for (size_t i = 0; i < std::size(musts); ++i) {
         const auto buffer = Got(arena.Allocate(kColumns * sizeof(float)));
         ASSERT_OK(ports().measurer->Fill(buffer, 0x7b));  // a large finite number
         outputs.push_back(buffer);
         pointers.push_back(buffer.ptr);
       }
       pointers.push_back(0);
-      const auto workspace = Got(arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16)));
-      const auto binding = Got((*plan)->Bind(pointers, workspace.ptr, true));
-      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
-        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace.ptr, workspace.bytes, stream));
-        return (*plan)->Launch(*binding, stream, 0, false);
-      }));
-      for (size_t i = 0; i < std::size(kinds); ++i) {
+      ASSERT_OK(LaunchRows(*plan, pointers, WorkspaceOf(*plan, &arena), 0));
+      for (size_t i = 0; i < std::size(musts); ++i) {
         std::vector<float> got(whole ? 1 : kColumns);
         ASSERT_OK(ports().measurer->Download(got.data(), outputs[i], got.size() * sizeof(float)));
         for (const float v : got) {
-          const float must = kinds[i].second;
+          const float must = musts[i];
           EXPECT_TRUE(v == must || (std::isnan(v) && std::isnan(must))) << i << ": " << v;
         }
       }

@@ -42,10 +42,12 @@ TEST(BodyWork, RefusesWhatIsReadAtTooManyPlacesAndNamesAnOp) {
 }
 
 Chain NestedConcats(size_t wide) {
-  ChainBuilder b;
-  ValueId x = *b.Input({DType::kF32, {Dim::Constant(16), Dim::Constant(1)}});
-  for (int i = 0; i < 2; ++i) x = *b.Concat(std::vector<ValueId>(wide, x), 1);
-  return Finished(b, {*b.Unary(UnaryKind::kExp, x)});
+  ChainReader r("x: f32[16,1]");
+  for (int i = 0; i < 2; ++i) {
+    r.Add("x = concat($0, 1)", absl::StrJoin(std::vector<std::string>(wide, "x"), ", "));
+  }
+  r.Add("out exp(x)");
+  return r.Finish();
 }
 
 // 467 bytes of JSON, 4,160 sides: a compiler took a minute of processor time.
@@ -57,12 +59,12 @@ TEST(BodyWork, RefusesNestedConcatenationsOfManySides) {
 }
 
 TEST(BodyWork, RefusesManyOpsThatTakeACompilerLong) {
-  for (const auto& [kind, most] : {std::pair(UnaryKind::kSin, 50), {UnaryKind::kErf, 200}}) {
+  for (const auto& [kind, most] : {std::pair("sin", 50), {"erf", 200}}) {
     for (const int more : {0, 1}) {
-      ChainBuilder b;
-      ValueId x = *b.Input({DType::kF32, {Dim::Constant(16), Dim::Constant(64)}});
-      for (int i = 0; i < most + more; ++i) x = *b.Unary(kind, x);
-      EXPECT_THAT(WhyNot(Finished(b, {x})), HasSubstr(more ? "more than 400 branches" : ""));
+      ChainReader r("x: f32[16,64]");
+      for (int i = 0; i < most + more; ++i) r.Add("x = $0(x)", kind);
+      r.Add("out x");
+      EXPECT_THAT(WhyNot(r.Finish()), HasSubstr(more ? "more than 400 branches" : ""));
     }
   }
 }
@@ -75,17 +77,14 @@ TEST(BodyWork, RefusesPlacesThatTakeLongToWrite) {
 // Views cost the ids of a scatter no op, and each of them takes more terms than the last.
 TEST(BodyWork, RefusesIdsThatTakeLongToWrite) {
   const auto refusal = [](int turns) {
-    Body body;
     std::vector<int64_t> dims = {2, 3, 5, 7, 3, 2};
-    ValueId ids = body.In(dims, DType::kS32);
+    ChainReader r("x: f32[9,4]; rows: f32[1260,4]; ids: s32[$0]", absl::StrJoin(dims, ","));
     for (int i = 0; i < turns; ++i) {
-      ids = body.Take(body.b.Transpose(ids, {4, 2, 0, 5, 3, 1}));
       std::rotate(dims.begin(), dims.begin() + 1 + i % 4, dims.end());
-      ids = body.Take(body.b.Reshape(ids, Body::Dims(dims)));
+      r.Add("ids = reshape(transpose(ids, 4, 2, 0, 5, 3, 1), [$0])", absl::StrJoin(dims, ","));
     }
-    ids = body.Take(body.b.Reshape(ids, Body::Dims({1260})));
-    return WhyNot(
-        body.Finish({body.Take(body.b.Scatter(body.In({9, 4}), ids, body.In({1260, 4})))}));
+    r.Add("out scatter(x, reshape(ids, [1260]), rows)");
+    return WhyNot(r.Finish());
   };
   EXPECT_EQ(refusal(2), "");
   EXPECT_THAT(refusal(60), HasSubstr("terms to write, at most 2500 are written"));
@@ -101,26 +100,18 @@ TEST(BodyWork, RefusesDeepAndLongBodies) {
 
 // Halves that change places: each side of a concatenation recomputes what the other has.
 TEST(BodyWork, CountsTheSidesOfConcatenationsAsSourceIsWritten) {
-  ChainBuilder b;
-  ValueId x = *b.Input({DType::kF32, {Dim::Constant(64), Dim::Constant(96)}});
-  for (int i = 0; i < 20; ++i) {
-    const ValueId low = *b.Slice(x, {0, 0}, {Dim::Constant(64), Dim::Constant(48)});
-    const ValueId high = *b.Slice(x, {0, 48}, {Dim::Constant(64), Dim::Constant(96)});
-    x = *b.Concat({*b.Unary(UnaryKind::kExp, high), low}, 1);
-  }
-  EXPECT_THAT(WhyNot(Finished(b, {x})), HasSubstr("would have more than 400 branches"));
+  ChainReader r("x: f32[64,96]");
+  for (int i = 0; i < 20; ++i) r.Add("x = concat(exp(x[:, 48:96]), x[:, 0:48], 1)");
+  r.Add("out x");
+  EXPECT_THAT(WhyNot(r.Finish()), HasSubstr("would have more than 400 branches"));
 }
 
 // Predictions of such kernels would not be numbers.
 TEST(BodyWork, RefusesReductionsTooDeepInsideOneAnother) {
-  ChainBuilder b;
-  ValueId x = *b.Input({DType::kF32, {Dim::Constant(8)}});
-  for (int i = 0; i < 100; ++i) {
-    const ValueId column = *b.Reshape(x, {Dim::Constant(8), Dim::Constant(1)});
-    const ValueId spread = *b.Broadcast(column, {Dim::Constant(8), Dim::Constant(1000)});
-    x = *b.Reduce(ReduceKind::kSum, spread, {1});
-  }
-  EXPECT_THAT(WhyNot(Finished(b, {x})),
+  ChainReader r("x: f32[8]");
+  for (int i = 0; i < 100; ++i) r.Add("x = sum(spread(reshape(x, [8,1]), [8,1000]), 1)");
+  r.Add("out x");
+  EXPECT_THAT(WhyNot(r.Finish()),
               HasSubstr("one thread would compute it more than 1e+12 times for one element"));
 }
 

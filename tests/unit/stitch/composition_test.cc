@@ -30,7 +30,7 @@ TEST(CompositionsOf, SendsColumnsThroughTheGridAndWhatNobodySharesThroughThreads
 }
 
 TEST(CompositionsOf, LanesJoinWhatTheyShareOfAnElement) {
-  const Chain body = testing::PooledAttention(5, 21, 12, false);
+  const Chain body = testing::GraphOf("pooled_attention(5, 21, 12)");
   const StitchProgram flat = *MakeStitchProgram(body, -1);
   StitchSchedule s;
   const auto shared_ones = [&](int split) {
@@ -43,7 +43,7 @@ TEST(CompositionsOf, LanesJoinWhatTheyShareOfAnElement) {
 }
 
 TEST(CompositionsOf, SegmentsStayInTheirWarp) {
-  const Chain body = testing::NormRope(3, 4, 2, 16);
+  const Chain body = testing::GraphOf("norm_rope(3, 4, 2, 16)");
   int segments = 0;
   for (const ValueId owner : OwnerCandidates(body)) {
     const auto program = MakeStitchProgram(body, owner);

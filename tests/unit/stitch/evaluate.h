@@ -1,6 +1,5 @@
 // Evaluate: the number that an index is, given the kernel's loop variables.
-#ifndef SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
-#define SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
+#pragma once
 
 #include "src/stitch/index.h"
 #include "tests/support/common.h"
@@ -34,5 +33,3 @@ inline int64_t Evaluate(IndexSpace& space, const Index& index, const LoopValues&
 }
 
 }  // namespace sinter::testing
-
-#endif  // SINTER_TESTS_UNIT_STITCH_EVALUATE_H_

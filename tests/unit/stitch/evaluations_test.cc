@@ -12,18 +12,13 @@ Evaluations Alone(const Chain& body) {
 }
 
 TEST(Evaluations, ElementsAreComputedOnce) {
-  Body body;
-  const ValueId x = body.Exp(body.In({6, 4}));
-  const Evaluations once = Alone(body.Finish({body.Take(body.b.Binary(BinaryKind::kAdd, x, x))}));
+  const Evaluations once = Alone(ReadChain("x = exp({f32[6,4]}); out x + x"));
   for (const double times : once.times) EXPECT_EQ(times, 1);
   EXPECT_EQ(once.steps, 0);
 }
 
 TEST(Evaluations, InsideOneAnotherTheyMultiply) {
-  Body body;
-  const ValueId x = body.In({5, 7, 3});
-  const ValueId inner = body.Exp(body.Reduce(body.Exp(x), {2}, false));
-  const Chain chain = body.Finish({body.Reduce(inner, {1}, false)});
+  const Chain chain = ReadChain("x: f32[5,7,3]; out sum(exp(sum(exp(x), 2)), 1)");
   const Evaluations e = Alone(chain);
   const ValueId outer = chain.outputs()[0].value, exp = chain.op(outer).operands[0];
   const ValueId sum = chain.op(exp).operands[0], below = chain.op(sum).operands[0];
@@ -35,19 +30,15 @@ TEST(Evaluations, InsideOneAnotherTheyMultiply) {
 }
 
 TEST(Evaluations, WhatDoesNotMoveWithALoopIsComputedBeforeIt) {
-  Body body;
-  const ValueId x = body.In({5, 7});
-  const ValueId centred = body.Sub(body.Reduce(x, {1}), x);  // less the row's sum
-  const Chain chain = body.Finish({body.Reduce(body.Exp(centred), {1})});
+  const Chain chain =
+      ReadChain("x: f32[5,7]; out sum(exp(x - spread(sum(x, 1, keep), x)), 1, keep)");
   const Evaluations e = Alone(chain);
   EXPECT_EQ(e.steps, 7 + 7) << "not 7 + 7 * 7";
   EXPECT_EQ(e.times[static_cast<size_t>(chain.input(0))], 7 + 7) << "in both loops";
 }
 
 TEST(Evaluations, AVectorOverTwoRowsTakesAnAccessEachElement) {
-  Body body;
-  const ValueId x = body.In({6, 16, 4});
-  const Chain rows = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
+  const Chain rows = ReadChain("x: f32[6,16,4]; out exp(transpose(x, 1, 0, 2))");
   const Evaluations e = Alone(rows);
   EXPECT_EQ(e.AccessesOf(rows.input(0), 2), 0.5);
   EXPECT_EQ(e.AccessesOf(rows.input(0), 4), 0.25);
@@ -55,13 +46,10 @@ TEST(Evaluations, AVectorOverTwoRowsTakesAnAccessEachElement) {
 }
 
 TEST(Evaluations, WhatAVectorReadsTwiceIsOneAccess) {
-  Body body;
-  const ValueId y = body.In({16, 8});
-  const Chain chain = body.Finish({body.Sub(body.In({16, 1}), y)});
+  const Chain chain = ReadChain("y: f32[16,8]; x: f32[16,1]; out y - spread(x, y)");
   const Evaluations e = Alone(chain);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(e.AccessesOf(chain.input(i), 8), 0.125);
-  Body twos;
-  const Chain pairs = twos.Finish({twos.Sub(twos.In({16, 1}), twos.In({16, 2}))});
+  const Chain pairs = ReadChain("x: f32[16,1]; y: f32[16,2]; out y - spread(x, y)");
   const ValueId narrow =
       pairs.input_op(0).type.dims[1].value == 1 ? pairs.input(0) : pairs.input(1);
   EXPECT_EQ(Alone(pairs).AccessesOf(narrow, 8), 0.5) << "four of eight differ";
@@ -75,10 +63,8 @@ TEST(Evaluations, RowsOfTheUnitAreThere) {
     EXPECT_EQ(EvaluationsOf(chain, program, loop, true).steps, 0);
   }
   // The same row asked for by other units: each thread sums it again.
-  Body body;
-  const ValueId x = body.In({4, 9, 32});
-  const ValueId mean = body.Reduce(x, {2});
-  const Chain mixed = body.Finish({body.Sub(body.Reduce(body.Sub(mean, x), {0}), x)});
+  const Chain mixed = ReadChain(
+      "x: f32[4,9,32]; y = x - spread(sum(x, 2, keep), x); out x - spread(sum(y, 0, keep), x)");
   const ValueId row = testing::FirstReduction(mixed, 2);
   const StitchProgram rows = Got(MakeStitchProgram(mixed, row));
   double steps = 0;

@@ -5,26 +5,14 @@
 namespace sinter {
 namespace {
 
-ValueId FirstOf(const Chain& chain, OpKind kind) {
-  for (size_t id = 0; id < chain.ops().size(); ++id) {
-    if (chain.op(static_cast<ValueId>(id)).kind == kind) return static_cast<ValueId>(id);
-  }
-  return -1;
-}
+ValueId FirstOf(const Chain& chain, OpKind kind) { return OpsOf(chain, kind).at(0); }
 
-// exp(x[rows, n]) and the same with its halves changed round, with a sum to own the rows.
-Chain HalvesRound(int64_t rows, int64_t n, bool in_place) {
-  Body body;
-  const ValueId x = body.In({rows, n});
-  const ValueId y = body.Exp(x);
-  const Dim first = body.b.TypeOf(x).dims[0];
-  const ValueId left = body.Take(body.b.Slice(y, {0, 0}, {first, Dim::Constant(n / 2)}));
-  const ValueId right = body.Take(body.b.Slice(y, {0, n / 2}, {first, Dim::Constant(n)}));
-  const ValueId round = body.Take(body.b.Concat({right, left}, 1));
-  OutputOptions options;
-  if (in_place) options.alias = x;
-  EXPECT_TRUE(body.b.Output(round, options).ok());
-  return body.Finish({body.Reduce(x, {1}, false)});
+// exp(x[M, 16]) and the same with its halves changed round, with a sum to own the rows.
+Chain HalvesRound(bool in_place) {
+  return ReadChain(
+      "x: f32[M,16]; y = exp(x); left = y[:, 0:8]; right = y[:, 8:16];"
+      "out concat(right, left, 1) $0, sum(x, 1)",
+      in_place ? "over x" : "");
 }
 
 StitchProgram RowsOf(const Chain& chain) {
@@ -32,11 +20,11 @@ StitchProgram RowsOf(const Chain& chain) {
 }
 
 TEST(HandOver, FindsTheUnitAxisByAxis) {
-  const Chain chain = HalvesRound(0, 16, false);
+  const Chain chain = HalvesRound(false);
   const StitchProgram program = RowsOf(chain);
   IndexSpace space;
   const IndexVar unit = space.AddLoop("u", 0, 1), i = space.AddLoop("i", 16, 2);
-  const std::vector<Dim> dims = Body::Dims({0, 16});
+  const std::vector<Dim> dims = chain.input_op(0).type.dims;
   const Index u = Index::Of(unit), x = Index::Of(i);
   const auto shifted = PlaceInUnit(program, dims, {u, x.Plus(-8)}, unit, space);
   ASSERT_TRUE(shifted.has_value()) << "behind a border, where it may be negative";
@@ -46,7 +34,7 @@ TEST(HandOver, FindsTheUnitAxisByAxis) {
 }
 
 TEST(HandOver, TellsOwnElementsFromOthers) {
-  const Chain chain = HalvesRound(0, 16, false);
+  const Chain chain = HalvesRound(false);
   StitchProgram program = RowsOf(chain);
   const ValueId y = FirstOf(chain, OpKind::kUnary);
   program.handed = {y};
@@ -64,7 +52,7 @@ TEST(HandOver, TellsOwnElementsFromOthers) {
 }
 
 TEST(HandOver, IsAPassOfItsOwnInFrontOfItsReaders) {
-  const Chain chain = HalvesRound(0, 16, false);
+  const Chain chain = HalvesRound(false);
   const ValueId y = FirstOf(chain, OpKind::kUnary);
   const StitchProgram program = *MakeStitchProgram(chain, OwnerCandidates(chain)[1], {y});
   ASSERT_EQ(program.phases.size(), 1u);
@@ -82,7 +70,7 @@ TEST(HandOver, IsAPassOfItsOwnInFrontOfItsReaders) {
 }
 
 TEST(HandOver, IsRefusedWhereItMakesNoSense) {
-  const Chain chain = HalvesRound(0, 16, false);
+  const Chain chain = HalvesRound(false);
   const ValueId owner = OwnerCandidates(chain)[1], y = FirstOf(chain, OpKind::kUnary);
   const auto refused = [&](ValueId by, std::vector<ValueId> handed) {
     return std::string(MakeStitchProgram(chain, by, handed).status().message());
@@ -96,11 +84,7 @@ TEST(HandOver, IsRefusedWhereItMakesNoSense) {
 
 // The columns of y are other units'.
 TEST(HandOver, IsRefusedWhereOtherUnitsRead) {
-  Body body;
-  const ValueId x = body.In({8, 8});
-  const ValueId y = body.Exp(x);
-  const ValueId turned = body.Take(body.b.Transpose(y, {1, 0}));
-  const Chain chain = body.Finish({turned, body.Reduce(x, {1}, false)});
+  const Chain chain = ReadChain("x: f32[8,8]; y = exp(x); out transpose(y, 1, 0), sum(x, 1)");
   const auto program =
       MakeStitchProgram(chain, OwnerCandidates(chain)[1], {FirstOf(chain, OpKind::kUnary)});
   EXPECT_TRUE(Says(program, "read by others"));
@@ -108,11 +92,8 @@ TEST(HandOver, IsRefusedWhereOtherUnitsRead) {
 
 // A scatter's rows ask for the ids of all later rows, which other units have.
 TEST(HandOver, IsRefusedWhereAScatterAsksForIdsOfOtherUnits) {
-  Body body;
-  const ValueId ids = body.In({8}, DType::kS32), rows = body.In({8, 16});
-  const ValueId twice = body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids));
-  const ValueId written = body.Take(body.b.Scatter(body.In({9, 16}), twice, rows));
-  const Chain chain = body.Finish({written, body.Reduce(rows, {1}, false)});
+  const Chain chain = ReadChain(
+      "ids: s32[8]; rows: f32[8,16]; x: f32[9,16]; out scatter(x, ids + ids, rows), sum(rows, 1)");
   const ValueId owner = OwnerCandidates(chain)[1], handed = FirstOf(chain, OpKind::kBinary);
   ASSERT_TRUE(MakeStitchProgram(chain, owner).ok());
   const auto program = MakeStitchProgram(chain, owner, {handed});
@@ -121,24 +102,17 @@ TEST(HandOver, IsRefusedWhereAScatterAsksForIdsOfOtherUnits) {
 
 // A value that is handed over has been read before any thread stores.
 TEST(HandOver, LetsOutputsTakeTheirInputsPlace) {
-  const Chain chain = HalvesRound(0, 16, true);
+  const Chain chain = HalvesRound(true);
   const ValueId owner = OwnerCandidates(chain)[1];
   EXPECT_FALSE(MakeStitchProgram(chain, owner).ok());
   const auto program = Got(MakeStitchProgram(chain, owner, {FirstOf(chain, OpKind::kUnary)}));
 }
 
 TEST(HandOver, LiesAsItIsStoredWhereNothingIsLost) {
-  Body body;
-  const ValueId x = body.In({8, 16}, DType::kBF16);
-  const ValueId wide = body.Take(body.b.Cast(x, DType::kF32));
-  const ValueId narrow = body.Take(body.b.Cast(body.Exp(wide), DType::kF16));
-  const ValueId twice = body.Take(body.b.Binary(BinaryKind::kAdd, narrow, narrow));
-  const Chain chain = body.Finish({twice});
+  const Chain chain = ReadChain("x: bf16[8,16]; y = f16(exp(f32(x))); out y + y");
   const auto type_of = [&](OpKind kind, DType dtype) {
-    for (size_t id = 0; id < chain.ops().size(); ++id) {
-      const Op& op = chain.op(static_cast<ValueId>(id));
-      if (op.kind == kind && op.type.dtype == dtype)
-        return HandedType(chain, static_cast<ValueId>(id));
+    for (const ValueId id : OpsOf(chain, kind)) {
+      if (chain.op(id).type.dtype == dtype) return HandedType(chain, id);
     }
     return DType::kPred;
   };

@@ -1,7 +1,6 @@
 // IdBounds: which gathers need not ask whether an id names a place.
 #include "src/stitch/index.h"
-#include "tests/support/gather_graphs.h"
-#include "tests/support/read_chain.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -69,7 +68,7 @@ TEST(IdBounds, OfFloatsThatMayBecomeZeroNothingIsKnown) {
 }
 
 TEST(IdBounds, OfPixelsBesideAPlaceBetweenThem) {
-  const Chain between = testing::PixelsBetween(5, 12, 16);
+  const Chain between = testing::GraphOf("pixels_between(5, 12, 16)");
   int gathers = 0;
   for (const Op& op : between.ops()) {
     if (op.kind != OpKind::kGather) continue;
@@ -77,7 +76,7 @@ TEST(IdBounds, OfPixelsBesideAPlaceBetweenThem) {
     EXPECT_TRUE(NamesAPlace(between, op));
   }
   EXPECT_EQ(gathers, 2);
-  const Chain outside = testing::ComputedIds(0, 8, DType::kF32);
+  const Chain outside = testing::GraphOf("computed_ids(M, 8, f32)");
   EXPECT_FALSE(NamesAPlace(outside, GatherOf(outside)));
 }
 

@@ -11,33 +11,22 @@ struct Moment {
   StitchProgram program;
 };
 
-Moment Of(Body& body, ValueId x, ValueId mean, ReduceKind kind) {
-  const ValueId difference = body.Sub(mean, x);
-  const ValueId square = body.Take(body.b.Unary(UnaryKind::kSquare, difference));
-  Moment moment{.chain = body.Finish({body.Reduce(square, {0}, false, kind)})};
-  const auto program = MakeStitchProgram(moment.chain, OwnerCandidates(moment.chain)[1]);
-  EXPECT_TRUE(program.ok()) << program.status();
-  if (program.ok()) moment.program = *program;
+Moment Of(const std::string& text) {
+  Moment moment{.chain = ReadChain(text)};
+  moment.program = Got(MakeStitchProgram(moment.chain, OwnerCandidates(moment.chain)[1]));
   return moment;
 }
 
-ValueId LastReduction(const Chain& chain) {
-  ValueId last = -1;
-  for (size_t id = 0; id < chain.ops().size(); ++id) {
-    if (chain.op(static_cast<ValueId>(id)).kind == OpKind::kReduce) last = static_cast<ValueId>(id);
-  }
-  return last;
-}
+ValueId LastReduction(const Chain& chain) { return OpsOf(chain, OpKind::kReduce).back(); }
 
 ValueId MeanIn(const Moment& moment) {
   return MeanOfMoment(moment.chain, moment.program, LastReduction(moment.chain));
 }
 
 TEST(StitchMoments, VarianceIsMadeWithItsMean) {
-  for (const ReduceKind kind : {ReduceKind::kMean, ReduceKind::kSum}) {
-    Body body;
-    const ValueId x = body.In({64, 40});
-    const Moment moment = Of(body, x, body.Reduce(x, {0}, true, ReduceKind::kMean), kind);
+  for (const std::string kind : {"mean", "sum"}) {
+    const Moment moment =
+        Of("x: f32[64,40]; out " + kind + "(square(x - spread(mean(x, 0, keep), x)), 0)");
     EXPECT_EQ(MeanIn(moment), testing::FirstReduction(moment.chain, 0));
     ASSERT_EQ(moment.program.phases.size(), 2u) << "the statistics, then the store";
     ASSERT_EQ(moment.program.phases[0].loops.size(), 1u);
@@ -49,49 +38,32 @@ TEST(StitchMoments, VarianceIsMadeWithItsMean) {
 }
 
 TEST(StitchMoments, BatchNormWaitsForTheGridOnce) {
-  const Chain chain = testing::BatchNorm(64, 40);
+  const Chain chain = testing::GraphOf("batch_norm(64, 40, x)");
   const StitchProgram program = *MakeStitchProgram(chain, OwnerCandidates(chain)[1]);
   EXPECT_EQ(program.phases.size(), 2u);
   const std::vector<Composition> compositions = CompositionsOf(chain, program, StitchSchedule());
-  for (size_t id = 0; id < chain.ops().size(); ++id) {
-    if (chain.op(static_cast<ValueId>(id)).kind != OpKind::kReduce) continue;
-    EXPECT_EQ(compositions[id], Composition::kGrid) << id;
+  for (const ValueId id : OpsOf(chain, OpKind::kReduce)) {
+    EXPECT_EQ(compositions[static_cast<size_t>(id)], Composition::kGrid) << id;
   }
 }
 
 TEST(StitchMoments, OthersWaitForTheirMean) {
-  Body other;  // about the mean of something else
-  const ValueId a = other.In({64, 40}), b = other.In({64, 40});
   const Moment of_other =
-      Of(other, a, other.Reduce(b, {0}, true, ReduceKind::kMean), ReduceKind::kMean);
+      Of("a, b: f32[64,40]; out mean(square(a - spread(mean(b, 0, keep), a)), 0)");
   EXPECT_EQ(MeanIn(of_other), -1);
   EXPECT_EQ(of_other.program.phases.size(), 3u);
-
-  Body sum;  // about a sum
-  const ValueId x = sum.In({64, 40});
-  EXPECT_EQ(MeanIn(Of(sum, x, sum.Reduce(x, {0}, true), ReduceKind::kMean)), -1);
-
-  Body largest;
-  const ValueId y = largest.In({64, 40});
-  EXPECT_EQ(
-      MeanIn(Of(largest, y, largest.Reduce(y, {0}, true, ReduceKind::kMean), ReduceKind::kMax)),
-      -1);
-
-  Body turned;  // each column about another's mean
-  const ValueId z = turned.In({40, 40});
-  const ValueId means = turned.Reduce(z, {0}, false, ReduceKind::kMean);
-  const ValueId rows = turned.Take(turned.b.Reshape(means, Body::Dims({40, 1})));
-  EXPECT_EQ(MeanIn(Of(turned, z, rows, ReduceKind::kMean)), -1);
+  for (const char* text :
+       {"x: f32[64,40]; out mean(square(x - spread(sum(x, 0, keep), x)), 0)",
+        "x: f32[64,40]; out reduce_max(square(x - spread(mean(x, 0, keep), x)), 0)",
+        // Each column about another's mean.
+        "x: f32[40,40]; out mean(square(x - spread(reshape(mean(x, 0), [40,1]), x)), 0)"}) {
+    EXPECT_EQ(MeanIn(Of(text)), -1) << text;
+  }
 }
 
 TEST(StitchMoments, AMeanIsMadeWithOneOfThem) {
-  Body body;
-  const ValueId x = body.In({64, 40});
-  const ValueId difference = body.Sub(body.Reduce(x, {0}, true, ReduceKind::kMean), x);
-  const ValueId square = body.Take(body.b.Unary(UnaryKind::kSquare, difference));
-  const ValueId product = body.Take(body.b.Binary(BinaryKind::kMul, difference, difference));
-  const Chain chain = body.Finish(
-      {body.Reduce(square, {0}, false, ReduceKind::kMean), body.Reduce(product, {0}, false)});
+  const Chain chain = ReadChain(
+      "x: f32[64,40]; d = x - spread(mean(x, 0, keep), x); out mean(square(d), 0), sum(d * d, 0)");
   const StitchProgram program = *MakeStitchProgram(chain, OwnerCandidates(chain)[1]);
   int with_mean = 0, columns = 0;
   for (const StitchPhase& phase : program.phases) {

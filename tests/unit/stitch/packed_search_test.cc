@@ -99,11 +99,9 @@ TEST(PackedSearch, LaunchesGrowWithTheirParts) {
 TEST(PackedSearch, WhatIsConnectedOrMeetsTheGridIsNotPacked) {
   PackedSearch search(1, H200());
   EXPECT_TRUE(search.Of(testing::FromText("softmax rows=64 cols=64")).empty());
-  testing::Body body;
-  const ValueId x = body.In({1 << 14, 64});
-  const ValueId y = body.In({1 << 14, 32});
-  const Chain columns =
-      body.Finish({body.Sub(body.Reduce(x, {0}), x), body.Sub(body.Reduce(y, {0}), y)});
+  const Chain columns = ReadChain(
+      "x: f32[16384,64]; y: f32[16384,32];"
+      "out x - spread(sum(x, 0, keep), x), y - spread(sum(y, 0, keep), y)");
   EXPECT_TRUE(search.Of(columns).empty()) << "16384 rows a column need the grid";
 }
 

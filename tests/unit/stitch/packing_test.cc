@@ -31,9 +31,8 @@ TEST(Packing, PartsAreWhatNothingComputedConnects) {
       << "the step size is computed by each of them";
   const Chain rows = testing::IndependentRows({{4, 8}, {5, 9}}, 100);
   EXPECT_EQ(IndependentOutputs(rows).size(), 3u);
-  Body body;
-  const ValueId y = body.Exp(body.In({64, 4}));
-  EXPECT_EQ(IndependentOutputs(body.Finish({body.Exp(y), body.Reduce(y, {1})})).size(), 1u);
+  const Chain connected = ReadChain("y = exp({f32[64,4]}); out exp(y), sum(y, 1, keep)");
+  EXPECT_EQ(IndependentOutputs(connected).size(), 1u);
 }
 
 TEST(Packing, APartIsABodyThatKnowsWhereItComesFrom) {
@@ -87,10 +86,8 @@ TEST(Packing, RefusesWhatDoesNotGoTogether) {
 }
 
 TEST(Packing, APartMayNotMeetTheGrid) {
-  Body body;
-  const ValueId x = body.In({64, 32}), y = body.In({100});
-  const ValueId sums = body.Reduce(x, {0});
-  const Chain chain = body.Finish({body.Sub(sums, x), body.Exp(y)});
+  const Chain chain =
+      ReadChain("x: f32[64,32]; y: f32[100]; out x - spread(sum(x, 0, keep), x), exp(y)");
   std::vector<StitchPart> parts = FlatParts(chain);
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_TRUE(CheckParts(chain, PackedSchedule(parts), parts).ok()) << "sums by each thread alone";

@@ -1,7 +1,6 @@
 // Programs: who computes a reduction, in which pass, in which phase; what is refused, and why.
 
 #include "src/stitch/sectors.h"
-#include "tests/support/row_step_graphs.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
@@ -76,14 +75,14 @@ TEST(StitchProgram, WhatReadsAColumnReductionIsInALaterPhase) {
 
 // y and both gradients are 6 bytes an element, what they make of them 2, as it was stored.
 TEST(StitchProgram, AStoredResultIsReadBackInsteadOfMoreInputs) {
-  const Chain body = testing::BatchNormGradient(2, 3, 5, 16);
+  const Chain body = testing::GraphOf("batch_norm_gradient(2, 3, 5, 16)");
   const StitchProgram program = Made(body, body.outputs()[1].value);
   ASSERT_EQ(program.phases.size(), 2u);
   EXPECT_TRUE(program.phases[0].back.empty());
   ASSERT_EQ(program.phases[1].back.size(), 1u);
   EXPECT_EQ(program.phases[1].back[0].output, 0);
   EXPECT_EQ(program.phases[1].back[0].value, body.outputs()[0].value);
-  const Chain forward = testing::BatchNorm(64, 16);
+  const Chain forward = testing::GraphOf("batch_norm(64, 16, x)");
   for (const StitchPhase& phase : Made(forward, FirstReduction(forward, 0)).phases) {
     EXPECT_TRUE(phase.back.empty()) << "nothing is stored before";
   }
@@ -108,7 +107,7 @@ TEST(StitchProgram, AMiddleAxisIsReducedByEachThread) {
 }
 
 TEST(StitchProgram, LanesMayShareWhatAThreadReducesAlone) {
-  const Chain body = testing::PooledAttention(4, 10, 6, false);
+  const Chain body = testing::GraphOf("pooled_attention(4, 10, 6)");
   const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
   ASSERT_EQ(program.phases.size(), 1u);
   ASSERT_EQ(program.phases[0].loops.size(), 3u);
@@ -135,7 +134,7 @@ TEST(StitchProgram, ElementsOfColumnReductionsAndInPlaceOutputsHaveOneThread) {
 }
 
 TEST(StitchProgram, RowsInsideAUnitAreSegments) {
-  const Chain body = testing::NormRope(6, 8, 2, 16);
+  const Chain body = testing::GraphOf("norm_rope(6, 8, 2, 16)");
   std::set<int64_t> units;
   for (ValueId owner : OwnerCandidates(body)) {
     if (owner < 0) continue;
@@ -174,8 +173,8 @@ TEST(StitchProgram, ResultsOfSegmentsAreStoredWhereTheyAreJoined) {
 }
 
 TEST(StitchProgram, TakesFineGrainedProducts) {
-  for (const Chain& body :
-       {testing::PooledAttention(4, 10, 6, true), testing::TransposedProducts(3, 4, 5, 6)}) {
+  for (const Chain& body : {testing::GraphOf("pooled_product(4, 10, 6)"),
+                            testing::GraphOf("transposed_products(3, 4, 5, 6)")}) {
     for (ValueId owner : OwnerCandidates(body)) Made(body, owner);
   }
   EXPECT_EQ(Refusal(ReadChain("a: f32[2,3,5000]; b: f32[2,5000,4]; out a @ b"), -1),
@@ -221,7 +220,11 @@ TEST(StitchProgram, RefusesMorePhasesThanItMakes) {
 TEST(StitchProgram, UnitsAreCutOffTheLeadingDims) {
   StitchProgram program{.units = 12};
   const auto cut = [&](const std::vector<int64_t>& extents) {
-    return CutUnits(program, Body::Dims(extents));
+    std::vector<Dim> dims;
+    for (const int64_t extent : extents) {
+      dims.push_back(extent == 0 ? Dim::M() : Dim::Constant(extent));
+    }
+    return CutUnits(program, dims);
   };
   EXPECT_EQ(cut({3, 4, 5})->unit_dims, (std::vector<int64_t>{3, 4}));
   EXPECT_EQ(cut({3, 4, 5})->element_dims, (std::vector<int64_t>{5}));
@@ -281,7 +284,7 @@ TEST(StitchProgram, AScatterWritesItsRowsAndLeavesTheOthers) {
 // A step's row is handed over in a loop of its own, after the ops that it is computed from; readers
 // of the step come later.
 TEST(StitchProgram, StepsOfRowsAreHandedOver) {
-  const Chain body = testing::SumsOfSoftmax(0, 64, false);
+  const Chain body = testing::GraphOf("sums_of_softmax(M, 64)");
   const std::vector<ValueId> owners = OwnerCandidates(body);
   ASSERT_EQ(owners.size(), 1u);  // no kernel without units
   const StitchProgram program = Made(body, owners[0]);

@@ -88,72 +88,56 @@ struct Shape {
   Chain Finish() { return Finished(b, {at}); }
 };
 
-TEST(PullPosition, Broadcast) {
-  const std::vector<std::vector<int64_t>> cases[] = {{{5}, {3, 5}},
-                                                     {{1}, {4}},
-                                                     {{3, 1}, {3, 4}},
-                                                     {{1, 4}, {3, 4}},
-                                                     {{2, 1, 3}, {5, 2, 4, 3}},
-                                                     {{4}, {0, 4}},
-                                                     {{0, 1}, {0, 6}},
-                                                     {{1, 1}, {1, 7}}};
-  for (const auto& c : cases) {
-    Shape s(c[0]);
-    s.at = *s.b.Broadcast(s.at, Dims(c[1]));
-    ExpectPullsWhatTheReferenceReads(s.Finish(), "broadcast");
+TEST(PullPosition, Views) {
+  for (const char* text : {
+           "spread({f32[5]}, [3,5])",
+           "spread({f32[1]}, [4])",
+           "spread({f32[3,1]}, [3,4])",
+           "spread({f32[1,4]}, [3,4])",
+           "spread({f32[2,1,3]}, [5,2,4,3])",
+           "spread({f32[4]}, [M,4])",
+           "spread({f32[M,1]}, [M,6])",
+           "spread({f32[1,1]}, [1,7])",
+           "transpose({f32[M,2,3]}, 0, 2, 1)",
+           "reshape({f32[24]}, [4,6])",
+           "reshape({f32[4,6]}, [24])",
+           "reshape({f32[4,6]}, [6,4])",
+           "reshape({f32[4,6]}, [3,8])",
+           "reshape({f32[2,3,4]}, [6,4])",
+           "reshape({f32[2,3,4]}, [2,12])",
+           "reshape({f32[2,3,4]}, [4,3,2])",
+           "reshape({f32[1,6]}, [6,1])",
+           "reshape({f32[2,1,6]}, [1,3,4])",
+           "reshape({f32[4,1,1]}, [1,4])",
+           "reshape({f32[M,6]}, [M,2,3])",
+           "reshape({f32[M,2,3]}, [M,6])",
+           "reshape({f32[M,4,3]}, [M,3,4])",
+           "reshape({f32[M,1]}, [M])",
+           "reshape({f32[M]}, [M,1,1])",
+           "reshape({f32[1,1]}, [1])",
+           "reshape({f32[2,2,2,3]}, [4,6])",
+           "reshape({f32[5,4]}, [2,10])",
+           "reshape({f32[3,1,5]}, [15])",
+           "reshape({f32[M,1,4]}, [M,4,1])",
+           "{f32[6,7]}[1:6:2, 2:7:3]",
+           "{f32[M,5]}[0:M, 1:4]",
+       }) {
+    ExpectPullsWhatTheReferenceReads(ReadChain("out $0", text), text);
   }
-}
-
-TEST(PullPosition, Transpose) {
-  const std::vector<std::vector<int32_t>> permutations = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{2, 3, 4}, {4, 1, 3}}) {
-    for (const auto& permutation : permutations) {
-      Shape s(dims);
-      s.at = *s.b.Transpose(s.at, permutation);
-      ExpectPullsWhatTheReferenceReads(s.Finish(), "transpose");
+  for (const char* dims : {"2,3,4", "4,1,3"}) {
+    for (const char* axes : {"0, 1, 2", "0, 2, 1", "1, 0, 2", "1, 2, 0", "2, 0, 1", "2, 1, 0"}) {
+      ExpectPullsWhatTheReferenceReads(ReadChain("out transpose({f32[$0]}, $1)", dims, axes), axes);
     }
   }
-  Shape rows({0, 2, 3});
-  rows.at = *rows.b.Transpose(rows.at, {0, 2, 1});
-  ExpectPullsWhatTheReferenceReads(rows.Finish(), "transpose of M rows");
-}
-
-TEST(PullPosition, Reshape) {
-  const std::vector<std::vector<int64_t>> cases[] = {
-      {{24}, {4, 6}},         {{4, 6}, {24}},       {{4, 6}, {6, 4}},       {{4, 6}, {3, 8}},
-      {{2, 3, 4}, {6, 4}},    {{2, 3, 4}, {2, 12}}, {{2, 3, 4}, {4, 3, 2}}, {{1, 6}, {6, 1}},
-      {{2, 1, 6}, {1, 3, 4}}, {{4, 1, 1}, {1, 4}},  {{0, 6}, {0, 2, 3}},    {{0, 2, 3}, {0, 6}},
-      {{0, 4, 3}, {0, 3, 4}}, {{0, 1}, {0}},        {{0}, {0, 1, 1}},       {{1, 1}, {1}},
-      {{2, 2, 2, 3}, {4, 6}}, {{5, 4}, {2, 10}},    {{3, 1, 5}, {15}},      {{0, 1, 4}, {0, 4, 1}}};
-  for (const auto& c : cases) {
-    Shape s(c[0]);
-    s.at = *s.b.Reshape(s.at, Dims(c[1]));
-    ExpectPullsWhatTheReferenceReads(s.Finish(), "reshape to " + ToString(Dims(c[1])));
-  }
-}
-
-TEST(PullPosition, Slice) {
-  Shape s({6, 7});
-  s.at = *s.b.Slice(s.at, {1, 2}, Dims({6, 7}), {2, 3});
-  ExpectPullsWhatTheReferenceReads(s.Finish(), "slice");
-  Shape rows({0, 5});
-  rows.at = *rows.b.Slice(rows.at, {0, 1}, {Dim::M(), Dim::Constant(4)});
-  ExpectPullsWhatTheReferenceReads(rows.Finish(), "slice of M rows");
 }
 
 TEST(PullPosition, ConcatReadsTheOperandThatAnElementLiesIn) {
   constexpr int64_t kWidths[] = {3, 4, 1}, kWidth = 8;
   for (const int axis : {0, 1}) {
-    ChainBuilder b;
-    std::vector<ValueId> parts;
-    for (const int64_t width : kWidths) {
-      const std::vector<int64_t> extents = {axis == 0 ? width : 2, axis == 0 ? 2 : width};
-      parts.push_back(*b.Input({DType::kF32, Dims(extents)}));
-    }
-    const Chain chain = Finished(b, {*b.Concat(parts, axis)});
+    const Chain chain = ReadChain(axis == 0 ? "out concat({f32[3,2]}, {f32[4,2]}, {f32[1,2]}, 0)"
+                                            : "out concat({f32[2,3]}, {f32[2,4]}, {f32[2,1]}, 1)");
     std::vector<std::vector<float>> numbers;  // element i of operand p is 100 p + i
-    for (size_t p = 0; p < parts.size(); ++p) {
+    for (size_t p = 0; p < std::size(kWidths); ++p) {
       numbers.emplace_back(static_cast<size_t>(2 * kWidths[p]));
       std::iota(numbers[p].begin(), numbers[p].end(), 100.0f * static_cast<float>(p));
     }
@@ -176,10 +160,7 @@ TEST(PullPosition, ConcatReadsTheOperandThatAnElementLiesIn) {
 }
 
 TEST(PullPosition, ElementwiseReadsItsOwnElementAndScalarsNone) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, Dims({3, 4})});
-  const ValueId y = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kAbs, x), *b.Scalar(0.0));
-  const Chain chain = Finished(b, {y});
+  const Chain chain = ReadChain("x: f32[3,4]; out abs(x) + 0");
   ExpectPullsWhatTheReferenceReads(chain, "abs and a scalar");
   IndexSpace space;
   const Position at = space.Box(space.AddLoop("n", 12, 1), {3, 4});
@@ -263,11 +244,8 @@ TEST(PullPosition, OfAScatterIsThatOfItsRows) {
 // Outside of the image it is the nearest pixel; where no tap lies outside it is the place itself.
 TEST(PullPosition, OfAWindowIsTheNearestPixel) {
   for (const int64_t pad : {0, 2}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input(
-        {DType::kF32, {Dim::Constant(2), Dim::Constant(5), Dim::Constant(6), Dim::Constant(3)}});
-    const Chain chain = Finished(
-        b, {*b.Window(x, *b.Scalar(0), {3, 2}, {.strides = {2, 1}, .pads = {pad, pad, pad, pad}})});
+    const Chain chain = ReadChain(
+        "x: f32[2,5,6,3]; out window(x, 0, taps=[3,2], strides=[2,1], pads=[$0,$0,$0,$0])", pad);
     const Op& op = chain.op(chain.outputs()[0].value);
     int64_t elements = 1;
     for (const Dim& dim : op.type.dims) elements *= dim.value;
@@ -323,13 +301,9 @@ TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
 }
 
 TEST(PullReduced, CountsTheReducedAxes) {
-  const std::vector<std::vector<int32_t>> axes = {{0},    {1},    {2},    {0, 1},
-                                                  {1, 2}, {0, 2}, {2, 0}, {0, 1, 2}};
-  for (const std::vector<int32_t>& reduced : axes) {
-    for (bool keepdims : {false, true}) {
-      Shape s({2, 3, 4});
-      s.at = *s.b.Reduce(ReduceKind::kSum, s.at, reduced, keepdims);
-      const Chain chain = s.Finish();
+  for (const char* axes : {"0", "1", "2", "0, 1", "1, 2", "0, 2", "2, 0", "0, 1, 2"}) {
+    for (const char* keep : {"", ", keep"}) {
+      const Chain chain = ReadChain("out sum({f32[2,3,4]}, $0$1)", axes, keep);
       const std::vector<double> expected = Numbered(chain);
       const Op& op = chain.op(chain.outputs()[0].value);
       IndexSpace space;

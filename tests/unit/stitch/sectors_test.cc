@@ -12,17 +12,13 @@ const DeviceModel& H100() {
   return model;
 }
 
-Chain Transposed(const std::vector<int64_t>& dims, const std::vector<int32_t>& axes) {
-  Body body;
-  const ValueId x = body.In(dims, DType::kBF16);
-  return body.Finish({body.Take(body.b.Transpose(x, axes))});
+Chain Transposed(const char* dims, const char* axes) {
+  return ReadChain("out transpose({bf16[$0]}, $1)", dims, axes);
 }
 
-Chain Sliced(const std::vector<int64_t>& dims, const std::vector<int64_t>& starts,
-             const std::vector<int64_t>& limits, const std::vector<int64_t>& steps) {
-  Body body;
-  const ValueId x = body.In(dims, DType::kBF16);
-  return body.Finish({body.Take(body.b.Slice(x, starts, Body::Dims(limits), steps))});
+// "x[0:512, 256:512]" of x[rows, 1024].
+Chain Sliced(const char* part, int64_t rows = 512) {
+  return ReadChain("x: bf16[$0,1024]; out $1", rows, part);
 }
 
 StitchLoad Flat(const Chain& body, int vector, int chunks = 4) {
@@ -31,7 +27,7 @@ StitchLoad Flat(const Chain& body, int vector, int chunks = 4) {
 }
 
 TEST(Sectors, DigitsAreThoseOfTheAddress) {
-  const Chain chain = Transposed({4, 6, 10}, {0, 2, 1});
+  const Chain chain = Transposed("4, 6, 10", "0, 2, 1");
   const StitchProgram program = *MakeStitchProgram(chain, -1);
   const Evaluations e = EvaluationsOf(chain, program, program.phases[0].flat[0], false);
   ASSERT_EQ(e.touches.size(), 2u) << "a read and a store";
@@ -80,21 +76,21 @@ TEST(Sectors, FirstAndEachDivideTheCounter) {
 // Each of 16 elements of a sector is read by another block.
 TEST(SectorLoad, ATransposedReadMovesASectorForAnElement) {
   const double elements = 4096.0 * 4096;
-  const StitchLoad load = Flat(Transposed({4096, 4096}, {1, 0}), 8);
+  const StitchLoad load = Flat(Transposed("4096, 4096", "1, 0"), 8);
   EXPECT_DOUBLE_EQ(load.strewn_bytes, 32 * elements);
   EXPECT_DOUBLE_EQ(load.line_cycles, elements) << "every lane has its own line";
   EXPECT_DOUBLE_EQ(load.input_bytes, 2 * elements) << "L2 keeps them until then";
 }
 
 TEST(SectorLoad, L1KeepsWhatABlockReadsAgain) {
-  const Chain chain = Transposed({64, 256, 1024}, {0, 2, 1});  // rows of 256
+  const Chain chain = Transposed("64, 256, 1024", "0, 2, 1");  // rows of 256
   EXPECT_DOUBLE_EQ(Flat(chain, 8, 8).strewn_bytes, 2.0 * 64 * 256 * 1024);
   EXPECT_GT(Flat(chain, 1, 1).strewn_bytes, 16.0 * 64 * 256 * 1024) << "one row a block";
 }
 
 TEST(SectorLoad, SideBySideNothingIsStrewn) {
-  for (const Chain& chain : {Transposed({64, 128, 512}, {1, 0, 2}),
-                             Sliced({4096, 1024}, {0, 256}, {4096, 512}, {1, 1})}) {
+  for (const Chain& chain :
+       {Transposed("64, 128, 512", "1, 0, 2"), Sliced("x[:, 256:512]", 4096)}) {
     EXPECT_EQ(Flat(chain, 8).strewn_bytes, 0);
     EXPECT_EQ(Flat(chain, 8).line_cycles, 0);
   }
@@ -102,18 +98,15 @@ TEST(SectorLoad, SideBySideNothingIsStrewn) {
 
 TEST(SectorLoad, SlicesReadTheSectorsTheyTouch) {
   const auto bytes = [](const Chain& chain) { return Flat(chain, 8).input_bytes; };
-  EXPECT_EQ(bytes(Sliced({512, 1024}, {0, 256}, {512, 512}, {1, 1})), 512 * 256 * 2);
-  EXPECT_EQ(bytes(Sliced({512, 1024}, {0, 0}, {512, 1024}, {1, 2})), 512 * 1024 * 2);
-  EXPECT_EQ(bytes(Sliced({512, 1024}, {0, 0}, {512, 1024}, {1, 32})), 512 * 32 * 32);
-  EXPECT_EQ(bytes(Sliced({512, 1024}, {0, 0}, {512, 1024}, {2, 1})), 256 * 1024 * 2);
+  EXPECT_EQ(bytes(Sliced("x[0:512, 256:512]")), 512 * 256 * 2);
+  EXPECT_EQ(bytes(Sliced("x[0:512, 0:1024:2]")), 512 * 1024 * 2);
+  EXPECT_EQ(bytes(Sliced("x[0:512, 0:1024:32]")), 512 * 32 * 32);
+  EXPECT_EQ(bytes(Sliced("x[0:512:2, 0:1024]")), 256 * 1024 * 2);
 }
 
 // Lanes that have a row each read neighbours of the columns; lanes of one row read far apart.
 TEST(SectorLoad, LanesOfSeveralUnitsLieSideBySide) {
-  Body body;
-  const ValueId x = body.In({4, 32, 4096});
-  const Chain chain =
-      body.Finish({body.Reduce(body.Exp(body.Take(body.b.Transpose(x, {0, 2, 1}))), {2}, false)});
+  const Chain chain = ReadChain("x: f32[4,32,4096]; out sum(exp(transpose(x, 0, 2, 1)), 2)");
   const StitchProgram program = *MakeStitchProgram(chain, OwnerCandidates(chain)[1]);
   const auto cycles = [&](int unit_threads) {
     return LoadOf(chain, program, {.owner = program.owner, .unit_threads = unit_threads}, 1, H100())

@@ -18,9 +18,7 @@ TEST(StitchSizes, AVectorDividesTheElements) {
 }
 
 TEST(StitchSizes, AVectorStaysInsideTheOperandsOfAConcat) {
-  Body body;
-  const Chain chain =
-      body.Finish({body.Take(body.b.Concat({body.In({0, 12}), body.In({0, 20})}, 1))});
+  const Chain chain = ReadChain("out concat({f32[M,12]}, {f32[M,20]}, 1)");
   EXPECT_EQ(LoopVector(chain, {.vector = 16}, LoopOf(32)), 4);
 }
 
@@ -75,13 +73,10 @@ void ExpectApart(std::vector<Room> rooms, int64_t bytes) {
 
 TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
   constexpr int64_t kColumns = 37, kResult = kColumns * 4;
-  Body body;
-  const ValueId x = body.In({64, kColumns});
-  const ValueId mean = body.Reduce(x, {0}, true, ReduceKind::kMean);
-  const ValueId square = body.Take(body.b.Unary(UnaryKind::kSquare, body.Sub(mean, x)));
-  const Chain chain =
-      body.Finish({body.Exp(body.Reduce(square, {0}, false)), body.Exp(mean),
-                   body.Exp(body.Reduce(body.Exp(x), {0}, false, ReduceKind::kMax))});
+  const Chain chain = ReadChain(
+      "x: f32[64,$0]; mean = mean(x, 0, keep); square = square(x - spread(mean, x));"
+      "out exp(sum(square, 0)), exp(mean), exp(reduce_max(exp(x), 0))",
+      kColumns);
   StitchSchedule s{.owner = OwnerCandidates(chain)[1], .unit_threads = 64, .grid = 32};
   const StitchProgram program = *MakeStitchProgram(chain, s.owner);
   for (const int cluster : {1, 4}) {
@@ -107,10 +102,7 @@ TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
 }
 
 TEST(StitchSizes, WhoJoinsColumnsStoresThoseThatAreOutputs) {
-  Body body;
-  const ValueId x = body.In({64, 40});
-  const ValueId sums = body.Reduce(x, {0}, false);
-  const Chain chain = body.Finish({sums, body.Exp(sums)});
+  const Chain chain = ReadChain("x: f32[64,40]; sums = sum(x, 0); out sums, exp(sums)");
   StitchSchedule s{.owner = OwnerCandidates(chain)[1]};
   const StitchProgram program = *MakeStitchProgram(chain, s.owner);
   EXPECT_EQ(LayOutColumns(chain, program, s).places[0].output, 0);
@@ -118,11 +110,7 @@ TEST(StitchSizes, WhoJoinsColumnsStoresThoseThatAreOutputs) {
   s.join_all = true;
   EXPECT_EQ(LayOutColumns(chain, program, s).places[0].output, -1) << "every block has them";
 
-  Body gaps;
-  OutputOptions options{.strides = {{2, 0}}};
-  const ValueId placed = gaps.Reduce(gaps.In({64, 40}), {0}, false);
-  EXPECT_TRUE(gaps.b.Output(placed, options).ok());
-  const Chain with_gaps = *gaps.b.Finish();
+  const Chain with_gaps = ReadChain("x: f32[64,40]; out sum(x, 0) strides(2)");
   EXPECT_EQ(ColumnOutput(with_gaps, with_gaps.outputs()[0].value), -1);
 }
 

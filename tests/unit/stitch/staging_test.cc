@@ -6,18 +6,13 @@
 namespace sinter {
 namespace {
 
-Chain TransposeOf(const std::vector<int64_t>& dims, const std::vector<int32_t>& axes) {
-  Body body;
-  const ValueId x = body.In(dims, DType::kBF16);
-  return body.Finish({body.Take(body.b.Transpose(x, axes))});
+Chain TransposeOf(const char* dims, const char* axes) {
+  return ReadChain("out transpose({bf16[$0]}, $1)", dims, axes);
 }
 
 // Sums over the channels of t[batch, tokens, channels] = x[batch, channels, tokens].
 Chain RowsOfChannels(int64_t channels, int64_t tokens) {
-  Body body;
-  const ValueId x = body.In({3, channels, tokens}, DType::kBF16);
-  const ValueId t = body.Take(body.b.Transpose(x, {0, 2, 1}));
-  return body.Finish({body.Reduce(body.Take(body.b.Cast(t, DType::kF32)), {2}, false)});
+  return ReadChain("out sum(f32(transpose({bf16[3,$0,$1]}, 0, 2, 1)), 2)", channels, tokens);
 }
 
 std::vector<ValueId> TilesOf(const Chain& body) {
@@ -36,7 +31,7 @@ TEST(Staging, OwnersOfTilesReadBack) {
 }
 
 TEST(Staging, TilesLieAlongTheAxisOfTheInput) {
-  const Chain chain = TransposeOf({5, 24, 64}, {0, 2, 1});
+  const Chain chain = TransposeOf("5, 24, 64", "0, 2, 1");
   const std::vector<ValueId> owners = TilesOf(chain);
   ASSERT_EQ(owners.size(), 1u);
   const UnitTile tile = TileOfOwner(owners[0], chain.ops().size());
@@ -47,12 +42,12 @@ TEST(Staging, TilesLieAlongTheAxisOfTheInput) {
   ASSERT_EQ(program.staged.size(), 1u);
   EXPECT_EQ(program.staged[0].wide, 8);
   EXPECT_EQ(program.staged[0].elements, 24);
-  EXPECT_TRUE(TilesOf(TransposeOf({64, 8, 32}, {1, 0, 2})).empty()) << "rows stay rows";
+  EXPECT_TRUE(TilesOf(TransposeOf("64, 8, 32", "1, 0, 2")).empty()) << "rows stay rows";
 }
 
 // Every element has one unit, and one place in it.
 TEST(Staging, UnitsOfTilesDivideTheResult) {
-  const Chain chain = TransposeOf({4, 6, 16, 10}, {0, 3, 1, 2});  // [4, 10, 6, 16]
+  const Chain chain = TransposeOf("4, 6, 16, 10", "0, 3, 1, 2");  // [4, 10, 6, 16]
   const StitchProgram program = *MakeStitchProgram(chain, OwnerOfTile({1, 8}, chain.ops().size()));
   const std::vector<Dim> dims = chain.output_type(0).dims;
   IndexSpace space;
@@ -73,7 +68,7 @@ TEST(Staging, UnitsOfTilesDivideTheResult) {
 }
 
 TEST(Staging, TilesRefuseWhatTheyDoNotCut) {
-  const Chain chain = TransposeOf({24, 64}, {1, 0});
+  const Chain chain = TransposeOf("24, 64", "1, 0");
   const auto message = [](const Chain& body, const UnitTile& tile) {
     return std::string(
         MakeStitchProgram(body, OwnerOfTile(tile, body.ops().size())).status().message());
@@ -98,7 +93,7 @@ TEST(Staging, InputsAlongTheUnitsOfARowAreFound) {
 
 // Packs of units of one element lie in different banks, packs of elements are whole.
 TEST(Staging, PlacesAreApart) {
-  const Chain chain = TransposeOf({256, 64}, {1, 0});
+  const Chain chain = TransposeOf("256, 64", "1, 0");
   StitchSchedule s{.owner = OwnerOfTile({0, 64}, chain.ops().size()),
                    .unit_threads = 8,
                    .vector = 8,
@@ -124,7 +119,7 @@ TEST(Staging, PlacesAreApart) {
 }
 
 TEST(Staging, IsChosenForALargeTranspose) {
-  const Chain chain = TransposeOf({4096, 4096}, {1, 0});
+  const Chain chain = TransposeOf("4096, 4096", "1, 0");
   const auto ranked = Got(SearchStitch(chain, 1, *BuiltinModel("h100"), {}));
   EXPECT_TRUE(ranked.front().schedule.staged) << ranked.front().schedule.ToString();
 }

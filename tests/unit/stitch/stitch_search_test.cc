@@ -4,8 +4,6 @@
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/shared_reads.h"
-#include "tests/support/row_step_graphs.h"
-#include "tests/support/window_graphs.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
@@ -53,18 +51,12 @@ void ExpectRanked(const std::vector<RankedStitch>& ranked) {
 
 // Reductions of all elements, with M and without: units of all blocks share the work.
 TEST(StitchSearch, ReducesEverythingByAllBlocks) {
-  const Dim m = Dim::M(), wide = Dim::Constant(4096);
-  const std::vector<std::vector<Dim>> dims = {
-      {m}, {m, Dim::Constant(64)}, {m, Dim::Constant(4), Dim::Constant(6)}, {wide, wide}};
-  for (const std::vector<Dim>& of : dims) {
-    ChainBuilder b;
-    std::vector<int32_t> axes;
-    for (size_t i = 0; i < of.size(); ++i) axes.push_back(static_cast<int32_t>(i));
-    const ValueId x = *b.Input({DType::kF32, of});
-    const Chain body = Finished(b, {*b.Reduce(ReduceKind::kSum, x, axes)});
+  for (const auto& [dims, axes] :
+       {std::pair("M", "0"), {"M,64", "0, 1"}, {"M,4,6", "0, 1, 2"}, {"4096,4096", "0, 1"}}) {
+    const Chain body = ReadChain("x: f32[$0]; out sum(x, $1)", dims, axes);
     const auto ranked = Got(All(body, 8192));
     EXPECT_GE(ranked.front().schedule.owner, static_cast<int>(body.ops().size()));
-    if (!of[0].symbolic) {
+    if (dims[0] != 'M') {
       EXPECT_LT(ranked.front().prediction.total_us, 30);
     }
   }
@@ -83,12 +75,9 @@ TEST(StitchSearch, AClusterReadsThroughAllItsL1s) {
 // A concat's branches are read one at a time, however many there are.
 TEST(StitchSearch, JoinsAsManyOperandsAsAConcatMayHave) {
   for (const int count : {32, 33, 64}) {
-    ChainBuilder b;
-    std::vector<ValueId> parts;
-    for (int i = 0; i < count; ++i) {
-      parts.push_back(*b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}}));
-    }
-    EXPECT_TRUE(All(Finished(b, {*b.Concat(parts, 1)}), 128).ok()) << count;
+    std::string parts;
+    for (int i = 0; i < count; ++i) parts += "{bf16[M,8]}, ";
+    EXPECT_TRUE(All(ReadChain("out concat($0 1)", parts), 128).ok()) << count;
   }
 }
 
@@ -205,17 +194,11 @@ TEST(WindowReads, AreFewOfRowsThatABlockHas) {
 // Where results lie elsewhere than the loop stands, or an output takes an input's buffer, each
 // result is made by itself.
 TEST(SearchStitch, MakesOneResultOfWindowsAtOnceWhereTheyLieElsewhere) {
-  ChainBuilder turned, rows;
-  const std::vector<Dim> dims = {Dim::M(), Dim::Constant(8), Dim::Constant(8), Dim::Constant(16)};
-  const ValueId x = *turned.Input({DType::kBF16, dims});
-  const ValueId most = *AddMaxPool2d(turned, x, {3, 3}, {});
-  const Chain body = Finished(turned, {*turned.Transpose(most, {0, 3, 1, 2})});
+  const Chain body =
+      ReadChain("x: bf16[M,8,8,16]; out transpose(max_pool2d(x, taps=[3,3]), 0, 3, 1, 2)");
   EXPECT_TRUE(MakeStitchProgram(body, -1)->windows.reductions.empty());
-  const ValueId y = *rows.Input({DType::kBF16, dims});
-  const ValueId pooled = *AddMaxPool2d(rows, y, {3, 3}, {});
-  ASSERT_TRUE(
-      rows.Output(*rows.Reshape(pooled, {Dim::M(), Dim::Constant(36), Dim::Constant(16)})).ok());
-  const Chain flat = *rows.Finish();
+  const Chain flat =
+      ReadChain("x: bf16[M,8,8,16]; out reshape(max_pool2d(x, taps=[3,3]), [M,36,16])");
   EXPECT_EQ(MakeStitchProgram(flat, -1)->windows.reductions.size(), 1u);
 }
 
@@ -239,7 +222,7 @@ std::string RefusalOf(StitchSpec spec, int pixels) {
 
 // A record may say anything: steps of rows take whole warps of one block.
 TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
-  const Chain body = testing::LargestOfRows(0, 128, 8, DType::kF32);
+  const Chain body = testing::GraphOf("largest(M, 128, 8, f32)");
   const auto ranked = Got(All(body, 64));
   for (const RankedStitch& one : ranked) EXPECT_GE(one.schedule.unit_threads, 32);
   StitchSpec spec{.body = body};
@@ -255,11 +238,9 @@ TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
 
 // Past the last result of a row other operands have no element, which a thread would read.
 TEST(SearchStitch, ResultsAtOnceDivideARowOfWhichOtherOperandsAreRead) {
-  Conv2d moves{.pads = {1, 1, 1, 1}};
-  for (const bool each_tap : {true, false}) {
+  for (const char* factors : {"3, 3, 1", "1, 1, 144"}) {
     for (const int64_t width : {29, 28}) {
-      const Chain body =
-          testing::WindowsTimes({32, 29, width, 144, {3, 3}, moves}, DType::kBF16, each_tap);
+      const Chain body = testing::GraphOf("windows_times(32, 29, $0, 144, $1)", width, factors);
       const auto ranked = All(body, 1);
       std::set<int> numbers;
       for (const RankedStitch& one : *ranked) numbers.insert(one.schedule.pixels);
@@ -272,16 +253,14 @@ TEST(SearchStitch, ResultsAtOnceDivideARowOfWhichOtherOperandsAreRead) {
 }
 
 TEST(SearchStitch, RecordsMakeNoMoreResultsAtOnceThanSourceHasBranchesFor) {
-  Conv2d moves{.pads = {1, 1, 1, 1}};
-  ChainBuilder b;
-  const std::vector<Dim> dims = {Dim::M(), Dim::Constant(8), Dim::Constant(40), Dim::Constant(16)};
-  ValueId y = *AddMaxPool2d(b, *b.Input({DType::kF32, dims}), {3, 3}, moves);
+  ChainReader r("x: f32[M,8,40,16]; y = max_pool2d(x, taps=[3,3], pads=[1,1,1,1])");
   int64_t branches = 0;
   while (branches * 16 <= kMostBranches) {
-    y = *b.Unary(UnaryKind::kSin, y);
+    r.Add("y = sin(y)");
     branches += TraitsOf(UnaryKind::kSin).compile_branches;
   }
-  const StitchSpec spec = OneAtATime(Finished(b, {y}));
+  r.Add("out y");
+  const StitchSpec spec = OneAtATime(r.Finish());
   const int most = static_cast<int>(kMostBranches / branches);
   ASSERT_GT(most, 1);
   EXPECT_EQ(RefusalOf(spec, most), "");
@@ -316,9 +295,7 @@ TEST(SearchStitch, WithoutCooperativeLaunchesThereIsOnePhase) {
 }
 
 TEST(SearchStitch, NamesTheOpThatNoKernelTakes) {
-  Body body;
-  const ValueId a = body.In({0, 8}, DType::kBF16), w = body.In({8, 4}, DType::kBF16);
-  const Chain product = body.Finish({body.Take(body.b.Matmul(a, w))});
+  const Chain product = ReadChain("a: bf16[M,8]; w: bf16[8,4]; out a @ w");
   EXPECT_EQ(All(product, 1).status().message(),
             "op 2 (matmul): products have kernels of their own");
 }
@@ -350,7 +327,7 @@ TEST(SearchStitch, OneRowReadsItsWeightBeforeTheSum) {
 }
 
 TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
-  const Chain body = testing::BatchNorm(25088, 256);
+  const Chain body = testing::GraphOf("batch_norm(25088, 256, x)");
   const auto ranked = Got(All(body, 1));
   const StitchSchedule best = ranked.front().schedule;
   EXPECT_GT(best.hold_bytes, 0) << best.ToString();
@@ -365,7 +342,7 @@ TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
 TEST(SearchStitch, BlocksThatMeetFitTogether) {
   constexpr int64_t kSharedPerSm = 228 * 1024, kSharedOfSystem = 1024;
   for (const int64_t columns : {256, 2048}) {
-    const Chain body = testing::BatchNorm(25088, columns);
+    const Chain body = testing::GraphOf("batch_norm(25088, $0, x)", columns);
     const auto ranked = Got(All(body, 1));
     for (const RankedStitch& one : ranked) {
       const StitchSchedule& s = one.schedule;
@@ -377,22 +354,22 @@ TEST(SearchStitch, BlocksThatMeetFitTogether) {
 }
 
 TEST(SearchStitch, SharesLongReductionsOfFewElements) {
-  for (const bool product : {false, true}) {
-    const auto ranked = Got(All(testing::PooledAttention(256, 100, 36, product), 1));
+  for (const char* graph : {"attention", "product"}) {
+    const auto ranked = Got(All(testing::GraphOf("pooled_$0(256, 100, 36)", graph), 1));
     EXPECT_GT(ranked.front().schedule.split, 1) << ranked.front().schedule.ToString();
   }
 }
 
 // The softmax is computed for each of 36 columns, unless a unit's threads hand it over.
 TEST(SearchStitch, OffersHandOversOfWhatManyReadersWouldCompute) {
-  for (const bool product : {false, true}) {
-    const auto ranked = Got(All(testing::PooledAttention(256, 100, 36, product), 1));
+  for (const char* graph : {"attention", "product"}) {
+    const auto ranked = Got(All(testing::GraphOf("pooled_$0(256, 100, 36)", graph), 1));
     int offered = 0;
     for (const RankedStitch& one : ranked) {
       const StitchSchedule& s = one.schedule;
       offered += !s.handed.empty();
       if (s.handed.empty()) continue;
-      const Chain body = testing::PooledAttention(256, 100, 36, product);
+      const Chain body = testing::GraphOf("pooled_$0(256, 100, 36)", graph);
       const StitchProgram program = *MakeStitchProgram(body, s.owner, s.handed);
       EXPECT_LE((StitchSharedBytes(body, program, s) + 1024) * s.blocks_per_sm, 233472);
     }
@@ -412,13 +389,7 @@ TEST(SearchStitch, OffersNoHandOversWhereMemoryIsWaitedForOrNothingIsRepeated) {
 
 // A dear value that every element of its unit is a sum of: with hand-overs it is computed once.
 TEST(SearchStitch, HandsOverDearFactorsOfProducts) {
-  Body body;
-  const ValueId x = body.In({2048, 24, 24});
-  const ValueId y = body.In({2048, 24, 24});
-  const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, x));
-  const ValueId other = body.Take(body.b.Unary(UnaryKind::kErf, y));
-  const ValueId product = body.Take(body.b.Matmul(dear, other));
-  const Chain chain = body.Finish({product, body.Reduce(x, {1, 2}, false)});
+  const Chain chain = ReadChain("x, y: f32[2048,24,24]; out erf(x) @ erf(y), sum(x, 1, 2)");
   const auto ranked = Got(All(chain, 1));
   const RankedStitch& best = ranked.front();
   EXPECT_EQ(best.schedule.handed.size(), 2u) << best.schedule.ToString();
@@ -431,12 +402,8 @@ TEST(SearchStitch, HandsOverDearFactorsOfProducts) {
 
 // Few threads would do all of it, each one step after another.
 TEST(SearchStitch, LongSumsOfDearValuesAreNoThreadsOwn) {
-  Body body;
-  const ValueId x = body.In({4096, 3072}, DType::kBF16);
-  const ValueId wide = body.Take(body.b.Cast(x, DType::kF32));
-  const ValueId dear = body.Take(body.b.Unary(UnaryKind::kErf, wide));
-  const ValueId sums = body.Take(body.b.Reduce(ReduceKind::kSum, dear, {0}));
-  const Chain chain = body.Finish({body.Take(body.b.Cast(dear, DType::kBF16)), sums});
+  const Chain chain =
+      ReadChain("x: bf16[4096,3072]; dear = erf(f32(x)); out bf16(dear), sum(dear, 0)");
   const auto ranked = Got(All(chain, 1));
   const StitchSchedule& best = ranked.front().schedule;
   EXPECT_EQ(best.split, 1) << best.ToString();
@@ -469,9 +436,7 @@ TEST(StitchLoad, CountsEachTensorOnce) {
 }
 
 TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
-  testing::Body body;
-  const ValueId x = body.In({600, 64, 4});
-  const Chain chain = body.Finish({body.Exp(body.Take(body.b.Transpose(x, {1, 0, 2})))});
+  const Chain chain = ReadChain("x: f32[600,64,4]; out exp(transpose(x, 1, 0, 2))");
   const StitchProgram program = *MakeStitchProgram(chain, -1);
   const auto instructions = [&](int vector) {
     return LoadOf(chain, program, {.vector = vector}, 1, H200Model()).instructions;
@@ -483,11 +448,10 @@ TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
 // Each row computes the ids of others again.
 TEST(StitchLoad, CountsWhatComputesTheIdsOfAScatter) {
   const auto instructions = [](int ops) {
-    testing::Body body;
-    ValueId ids = body.In({512}, DType::kS32);
-    for (int i = 0; i < ops; ++i) ids = body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids));
-    const Chain chain =
-        body.Finish({body.Take(body.b.Scatter(body.In({64, 4}), ids, body.In({512, 4})))});
+    ChainReader r("ids: s32[512]; x: f32[64,4]; rows: f32[512,4]");
+    for (int i = 0; i < ops; ++i) r.Add("ids = ids + ids");
+    r.Add("out scatter(x, ids, rows)");
+    const Chain chain = r.Finish();
     const StitchProgram program = *MakeStitchProgram(chain, -1);
     return LoadOf(chain, program, StitchSchedule{}, 1, H200Model()).instructions;
   };

@@ -3,8 +3,6 @@
 #include "src/stitch/code/stitch_source.h"
 
 #include "src/plan/kernel_code.h"
-#include "tests/support/gather_graphs.h"
-#include "tests/support/scatter_graphs.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
@@ -59,7 +57,7 @@ TEST(StitchSource, IsAFunctionOfItsArguments) {
 
 // Rows that ids name are read once where inputs are kept, like others.
 TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
-  const Chain body = testing::Embedding(0, 50257, 768, DType::kS64);
+  const Chain body = testing::GraphOf("embedding(M, 50257, 768, s64)");
   int kept = 0;
   for (const RankedStitch& one : RankedOf(body, 128)) {
     const StitchSchedule& s = one.schedule;
@@ -82,11 +80,11 @@ TEST(StitchSource, NobodyAsksForIdsThatAreAlwaysThere) {
   const auto source_of = [](const Chain& body) {
     return Generate(SpecOf(body, RankedOf(body, 128).front().schedule), H200())->request.source;
   };
-  const std::string between = source_of(testing::PixelsBetween(5, 12, 16));
+  const std::string between = source_of(testing::GraphOf("pixels_between(5, 12, 16)"));
   EXPECT_EQ(Count(between, "is_place("), 0u) << between;
   EXPECT_EQ(Count(between, "place_of("), 0u) << between;
   EXPECT_EQ(Count(between, "const int n = "), 1u) << "elements that an int counts\n" << between;
-  const std::string outside = source_of(testing::ComputedIds(0, 8, DType::kBF16));
+  const std::string outside = source_of(testing::GraphOf("computed_ids(M, 8, bf16)"));
   EXPECT_EQ(Count(outside, "load_pack_or<"), 1u) << outside;
   EXPECT_EQ(Count(outside, "const long long n = "), 1u) << outside;
 }
@@ -105,7 +103,8 @@ TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
 // In place what a scatter leaves is copied only where the buffers differ; else always.
 TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
   for (const bool in_place : {true, false}) {
-    const Chain body = testing::CacheWrite(0, 1000, 64, DType::kBF16, DType::kS64, in_place);
+    const Chain body =
+        testing::GraphOf("cache_write(M, 1000, 64, bf16, s64, $0)", in_place ? "over x" : "");
     const auto kernel = Got(Generate(SpecOf(body, RankedOf(body, 128).front().schedule), H200()));
     const std::string& source = kernel.request.source;
     EXPECT_EQ(Count(source, "if (out0 != in"), in_place ? 1u : 0u) << source;
@@ -117,10 +116,9 @@ TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
 
 // softmax(t) of t[batch, tokens, channels] = x[batch, channels, tokens].
 Chain SoftmaxOfTurned(int64_t channels, int64_t tokens) {
-  testing::Body body;
-  const ValueId t = body.Take(body.b.Transpose(body.In({3, channels, tokens}), {0, 2, 1}));
-  const ValueId e = body.Exp(body.Sub(body.Reduce(t, {2}, true, ReduceKind::kMax), t));
-  return body.Finish({e});
+  return ReadChain(
+      "t = transpose({f32[3,$0,$1]}, 0, 2, 1); out exp(t - spread(reduce_max(t, 2, keep), t))",
+      channels, tokens);
 }
 
 // All threads of a block load its inputs: none leaves before the last round.
@@ -224,9 +222,7 @@ TEST(StitchSource, GridsOfElementsGrow) {
 
 // Whose rows share a grid with more elements than there can be rows.
 TEST(StitchSource, GridsAreMadeForNoMoreRowsThanThereAre) {
-  testing::Body body;
-  const ValueId rows = body.In({0}), more = body.In({1 << 20, 1 << 13});
-  const Chain both = body.Finish({body.Exp(rows), body.Exp(more)});
+  const Chain both = ReadChain("rows: f32[M]; more: f32[1048576,8192]; out exp(rows), exp(more)");
   size_t grown = 0;
   for (const RankedStitch& one : RankedOf(both, 1)) {
     const auto kernel = Got(Generate(SpecOf(both, one.schedule), H200()));
@@ -249,7 +245,7 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
 // Reads behind a condition each would wait for one another: one condition chooses between all that
 // a round takes from shared memory and all that it reads.
 TEST(StitchSource, WhatIsHeldInPartIsTakenBehindOneCondition) {
-  const Chain body = testing::BatchNormGradient(32, 28, 28, 512);
+  const Chain body = testing::GraphOf("batch_norm_gradient(32, 28, 28, 512)");
   int parts = 0;
   for (const RankedStitch& one : RankedOf(body, 1)) {
     const StitchSchedule& s = one.schedule;
@@ -270,7 +266,7 @@ TEST(StitchSource, WhatIsHeldInPartIsTakenBehindOneCondition) {
 // A rotary embedding reads one input at two places, on one side of its concat as on the other:
 // threads choose an address. Sides that read different inputs are branches.
 TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
-  const Chain rotary = testing::NormRope(64, 4, 4, 64);
+  const Chain rotary = testing::GraphOf("norm_rope(64, 4, 4, 64)");
   int chosen = 0;
   for (const RankedStitch& one : RankedOf(rotary, 1)) {
     const StitchSchedule& s = one.schedule;
@@ -282,16 +278,13 @@ TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
   }
   EXPECT_GT(chosen, 10);
   // Heads of queries are segments of the units of keys.
-  const Chain grouped = testing::NormRope(64, 4, 2, 64);
+  const Chain grouped = testing::GraphOf("norm_rope(64, 4, 2, 64)");
   const std::vector<RankedStitch> ranked = RankedOf(grouped, 1);
   EXPECT_TRUE(std::any_of(ranked.begin(), ranked.end(), [&](const RankedStitch& one) {
     const std::string source = Generate(SpecOf(grouped, one.schedule), H200())->request.source;
     return Count(source, "} else {") == 0 && Count(source, " = first") >= 2;
   }));
-  testing::Body body;
-  const ValueId x = body.In({64, 8}), y = body.In({64, 8});
-  const ValueId both = body.Take(body.b.Concat({x, y}, 1));
-  const Chain apart = body.Finish({both});
+  const Chain apart = ReadChain("x, y: f32[64,8]; out concat(x, y, 1)");
   const std::string source =
       Generate(SpecOf(apart, RankedOf(apart, 1).front().schedule), H200())->request.source;
   EXPECT_GT(Count(source, "} else {"), 0u) << source;
@@ -299,8 +292,7 @@ TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
 
 TEST(StitchSource, NobodyAsksForAnElementThatIsAlwaysThere) {
   const auto guards = [](int64_t elements) {
-    testing::Body body;
-    const Chain chain = body.Finish({body.Exp(body.In({elements}))});
+    const Chain chain = ReadChain("out exp({f32[$0]})", elements);
     std::vector<size_t> counts;
     for (const RankedStitch& one : RankedOf(chain, 1)) {
       const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
@@ -316,9 +308,7 @@ TEST(StitchSource, NobodyAsksForAnElementThatIsAlwaysThere) {
 TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
   size_t grouped = 0;
   for (const int64_t rows : {1024, 1023}) {
-    testing::Body body;
-    const ValueId x = body.In({rows, 128});
-    const Chain chain = body.Finish({body.Sub(body.Reduce(x, {1}), x)});
+    const Chain chain = ReadChain("x: f32[$0,128]; out x - spread(sum(x, 1, keep), x)", rows);
     for (const RankedStitch& one : RankedOf(chain, 1)) {
       if (one.schedule.owner < 0) continue;
       const int groups = one.schedule.UnitsPerBlock();
@@ -334,8 +324,7 @@ TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
 
 // The last batch of units is read whole; elements past the last unit of a block are not computed.
 TEST(StitchSource, ABatchComputesNothingBehindTheLastUnit) {
-  testing::Body body;
-  const Chain chain = body.Finish({body.Reduce(body.In({25600, 256}), {0})});
+  const Chain chain = ReadChain("out sum({f32[25600,256]}, 0, keep)");
   size_t batches = 0;
   for (const RankedStitch& one : RankedOf(chain, 1)) {
     const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
@@ -362,9 +351,7 @@ TEST(StitchSource, PackedPartsAskForEachElement) {
 
 // Column sums that nothing else reads are stored by who joins them: nobody waits for that.
 TEST(StitchSource, NobodyWaitsForColumnsThatAreOnlyStored) {
-  testing::Body body;
-  const ValueId x = body.In({64, 40});
-  const Chain chain = body.Finish({body.Exp(x), body.Reduce(x, {0}, false)});
+  const Chain chain = ReadChain("x: f32[64,40]; out exp(x), sum(x, 0)");
   int shared_out = 0;
   for (const RankedStitch& one : RankedOf(chain, 1)) {
     if (one.schedule.owner < 0) continue;

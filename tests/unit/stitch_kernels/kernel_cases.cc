@@ -4,16 +4,10 @@
 #include "absl/strings/strip.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
-#include "tests/support/chains.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
-#include "tests/support/gather_graphs.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/row_step_graphs.h"
-#include "tests/support/scatter_graphs.h"
-#include "tests/support/window_graphs.h"
 
 namespace sinter::stitch_host {
 namespace {
@@ -155,19 +149,22 @@ class Cases {
 // products, statistics down columns that the columns' elements wait for.
 void AddComposed(Cases* cases) {
   constexpr int kAll = static_cast<int>(std::size(kKinds));
-  cases->Add("attention", testing::PooledAttention(5, 21, 12, false), 0, kAll);
-  cases->Add("product", testing::PooledAttention(5, 21, 12, true), 0, kAll);
-  cases->Add("products", testing::TransposedProducts(3, 7, 18, 10), 0, kAll);
-  cases->Add("rope", testing::NormRope(3, 4, 2, 16), 0, kAll);
-  cases->Add("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, kAll);
-  cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
-  cases->Add("batchnorm far from zero", testing::BatchNorm(61, 24, 64), 0, 3);
-  cases->Add("whole norm", testing::WholeNorm(200, 256), 0, 3);  // too many for a single unit
-  cases->Add("whole norm of rows", testing::WholeNorm(0, 24), 29, kAll);
-  cases->Add("whole norm of odd rows", testing::WholeNorm(0, 7), 61, 4);
-  cases->Add("columns beside a whole mean", testing::WholeBesideColumns(0, 256), 29, kAll);
-  cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
-  cases->Add("batchnorm gradient", testing::BatchNormGradient(3, 4, 5, 24), 0, kAll);
+  cases->Add("attention", testing::GraphOf("pooled_attention(5, 21, 12)"), 0, kAll);
+  cases->Add("product", testing::GraphOf("pooled_product(5, 21, 12)"), 0, kAll);
+  cases->Add("products", testing::GraphOf("transposed_products(3, 7, 18, 10)"), 0, kAll);
+  cases->Add("rope", testing::GraphOf("norm_rope(3, 4, 2, 16)"), 0, kAll);
+  cases->Add("rope of M rows", testing::GraphOf("norm_rope(M, 6, 1, 32)"), 5, kAll);
+  cases->Add("batchnorm", testing::GraphOf("batch_norm(37, 24, x)"), 0, kAll);
+  cases->Add("batchnorm far from zero",
+             testing::GraphOf("batch_norm(61, 24, x + spread(64:f32, x))"), 0, 3);
+  cases->Add("whole norm", testing::GraphOf("whole_norm(200, 256)"), 0,
+             3);  // too many for a single unit
+  cases->Add("whole norm of rows", testing::GraphOf("whole_norm(M, 24)"), 29, kAll);
+  cases->Add("whole norm of odd rows", testing::GraphOf("whole_norm(M, 7)"), 61, 4);
+  cases->Add("columns beside a whole mean", testing::GraphOf("whole_beside_columns(M, 256)"), 29,
+             kAll);
+  cases->Add("batchnorm rows", testing::GraphOf("batch_norm(M, 40, x)"), 29, kAll);
+  cases->Add("batchnorm gradient", testing::GraphOf("batch_norm_gradient(3, 4, 5, 24)"), 0, kAll);
 }
 
 // The chain of a line of a problem list, by three kinds of schedules.
@@ -219,11 +216,11 @@ Chain TurnedSums() { return ReadChain("x: f32[M,300,7]; out sum(transpose(x, 0, 
 
 // Hand-overs: what turns, shifts and joins values, and random graphs.
 void AddForcedHands(const CaseOptions& options, Cases* cases) {
-  cases->AddForced("attention", testing::PooledAttention(5, 21, 12, false), 0, 6);
-  cases->AddForced("product", testing::PooledAttention(5, 21, 12, true), 0, 6);
-  cases->AddForced("rope", testing::NormRope(3, 4, 2, 16), 0, 6);
-  cases->AddForced("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, 6);
-  cases->AddForced("batchnorm", testing::BatchNorm(37, 24), 0, 2);
+  cases->AddForced("attention", testing::GraphOf("pooled_attention(5, 21, 12)"), 0, 6);
+  cases->AddForced("product", testing::GraphOf("pooled_product(5, 21, 12)"), 0, 6);
+  cases->AddForced("rope", testing::GraphOf("norm_rope(3, 4, 2, 16)"), 0, 6);
+  cases->AddForced("rope of M rows", testing::GraphOf("norm_rope(M, 6, 1, 32)"), 5, 6);
+  cases->AddForced("batchnorm", testing::GraphOf("batch_norm(37, 24, x)"), 0, 2);
   for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
     cases->AddForced(absl::StrCat("random", seed),
                      testing::MakeRandomStitchGraph(seed, {kElements}), 0, options.kinds);
@@ -381,27 +378,27 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   AddNarrowColumnsAndShuffles(&cases);
   AddStagedInputs(&cases);
   AddGraphsOfEveryType(&cases);
-  for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("gathers")) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
   }
   for (const int width : {1, 2, 8}) {
-    cases.AddWide("taken of joined", testing::TakenOfJoined(16, 24, 8), width);
-    cases.AddWide("taken", testing::TakenOfSoftmax(5, 40, 8), width);
+    cases.AddWide("taken of joined", testing::GraphOf("taken_of_joined(16, 24, 8)"), width);
+    cases.AddWide("taken", testing::GraphOf("taken_of_softmax(5, 40, 8)"), width);
   }
-  cases.AddForced("taken", testing::TakenOfSoftmax(0, 24, 3), 13, 6);
-  for (const testing::ScatterGraph& graph : testing::ScatterGraphs()) {
+  cases.AddForced("taken", testing::GraphOf("taken_of_softmax(M, 24, 3)"), 13, 6);
+  for (const testing::NamedGraph& graph : testing::GraphsIn("scatters")) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
     cases.AddForced(graph.name, graph.chain, graph.m, 1);
   }
-  for (const testing::WindowGraph& graph : testing::WindowGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("windows")) {
     cases.Add(graph.name, graph.chain, graph.m, 1);
     cases.AddPixels(graph.name, graph.chain, graph.m);
   }
-  for (const testing::RowStepGraph& graph : testing::RowStepGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("row_steps")) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
   }
-  cases.Add("running sums", testing::SumsOfRows(0, 1500, DType::kF32), 3, 4);
-  cases.AddForced("router", testing::RouterOfShares(0, 24, 3), 13, 6);
+  cases.Add("running sums", testing::GraphOf("sums(M, 1500, f32)"), 3, 4);
+  cases.AddForced("router", testing::GraphOf("router_of_shares(M, 24, 3)"), 13, 6);
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   AddFourBits(&cases);
   return cases.Take();

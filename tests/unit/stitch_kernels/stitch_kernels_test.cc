@@ -205,7 +205,7 @@ TEST_P(StitchKernels, WriteOutputsWithoutMWhereThereAreNoRows) {
 
 std::string CaseName(const ::testing::TestParamInfo<int>& info) {
   std::string name = std::to_string(info.param) + "_" + kHostKernels[info.param].name;
-  for (char& c : name) c = c == ' ' ? '_' : c;
+  for (char& c : name) c = absl::ascii_isalnum(c) ? c : '_';
   return name;
 }
 

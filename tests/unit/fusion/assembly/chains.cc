@@ -1,8 +1,8 @@
 #include "tests/unit/fusion/assembly/chains.h"
 
-#include "tests/support/composed_graphs.h"
+#include "tests/support/files.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/random_stitch_graph.h"
-#include "tests/support/read_chain.h"
 #include "tests/support/read_ffn.h"
 #include "tests/support/test.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -11,13 +11,6 @@ namespace sinter::testing {
 namespace {
 
 constexpr char kProblems[] = "tests/bench/problems";
-
-std::string Text(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 // The line, and the same with its weights stored the other way.
 void AddLine(absl::string_view line, std::vector<NamedChain>* list) {
@@ -63,7 +56,7 @@ std::vector<NamedChain> ListedChains() {
   std::sort(files.begin(), files.end());
   std::vector<NamedChain> list;
   for (const std::filesystem::path& file : files) {
-    const std::string text = Text(file);
+    const std::string text = FileText(file);
     if (file.extension() == ".json") {
       absl::StatusOr<Chain> chain = ChainFromJson(text);
       if (chain.ok()) list.push_back({file.stem().string(), *std::move(chain)});
@@ -85,12 +78,12 @@ std::vector<NamedChain> ChainsOfEveryKind() {
       {"scaled softmax", Scaled(true)},
       {"adam", AdamOver({300, 77})},
       {"glue", TransformerGlue(1, 32, 64)},
-      {"pooled attention", PooledAttention(2, 24, 32, false)},
-      {"pooled attention by a product", PooledAttention(2, 24, 32, true)},
-      {"norm and rope", NormRope(0, 4, 2, 16)},
-      {"batch norm", BatchNorm(0, 64)},
-      {"norm of everything", WholeNorm(0, 64)},
-      {"batch norm of 96 rows", BatchNorm(96, 64)},
+      {"pooled attention", GraphOf("pooled_attention(2, 24, 32)")},
+      {"pooled attention by a product", GraphOf("pooled_product(2, 24, 32)")},
+      {"norm and rope", GraphOf("norm_rope(M, 4, 2, 16)")},
+      {"batch norm", GraphOf("batch_norm(M, 64, x)")},
+      {"norm of everything", GraphOf("whole_norm(M, 64)")},
+      {"batch norm of 96 rows", GraphOf("batch_norm(96, 64, x)")},
       {"packed rows", IndependentRows({{0, 96}, {40, 256}}, 5000)},
       {"packed updates", IndependentUpdates({1000, 64, 4096})},
   };
