@@ -1,7 +1,7 @@
 #include "tests/bench/exact_graph.h"
 
-#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/test.h"
 
@@ -28,11 +28,7 @@ TEST(ExactGraph, MostRandomGraphsHaveAnExactForm) {
 
 // The rows' elements times 1 + scale, added up.
 Chain Spread(double scale, int64_t terms) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {C(2), C(terms)}});
-  const ValueId far = *b.Binary(BinaryKind::kMul, x, *b.Scalar(scale));
-  const ValueId both = *b.Binary(BinaryKind::kAdd, x, far);
-  return Finished(b, {*b.Reduce(ReduceKind::kSum, both, {1})});
+  return ReadChain("x: f32[2,$0]; out sum(x + x * $1, 1)", terms, absl::StrFormat("%.17g", scale));
 }
 
 TEST(ExactGraph, KnowsWhatF32DoesNotHold) {

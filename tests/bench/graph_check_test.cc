@@ -4,8 +4,8 @@
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "tests/bench/rounded_reference.h"
-#include "tests/support/chains.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/rough_chain.h"
 #include "tests/support/test.h"
 
@@ -14,14 +14,9 @@ namespace {
 
 // y = cast(exp(x)), and with `columns` the sums over the rows too.
 GraphCase ExpCase(int64_t rows, bool columns) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {C(rows), C(8)}});
-  const ValueId e = *b.Unary(UnaryKind::kExp, x);
-  EXPECT_TRUE(b.Output(*b.Cast(e, DType::kBF16)).ok());
-  if (columns) {
-    EXPECT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, e, {0})).ok());
-  }
-  return GraphCase{.id = "exp", .chain = *b.Finish()};
+  const Chain chain =
+      ReadChain("x: f32[$0,8]; e = exp(x); out bf16(e) $1", rows, columns ? ", sum(e, 0)" : "");
+  return GraphCase{.id = "exp", .chain = chain};
 }
 
 std::vector<std::string> ReferenceOutputs(const GraphCase& c,

@@ -2,21 +2,13 @@
 #pragma once
 
 #include "src/normal/normal_form.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter {
 
 // A product of normalised rows, whose kernel can compute the norm. No line of text says it.
 inline Chain NormedProduct() {
-  constexpr int64_t k = 136, n = 264;
-  ChainBuilder b;
-  InputOptions weight;
-  weight.constant = true;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}});
-  const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(n), Dim::Constant(k)}}, weight);
-  const ValueId y = *b.Matmul(*AddRmsNorm(b, x, 1e-5, kNoValue), w, false, true);
-  static_cast<void>(b.Output(*b.Cast(y, DType::kBF16)));
-  return *b.Finish();
+  return ReadChain("x: bf16[M,136]; w: const bf16[264,136]; out bf16(rmsnorm(x, 1e-5) @ w.T)");
 }
 
 // As the engine plans a line: attention is one kernel only of the normal form.

@@ -7,7 +7,7 @@
 #include "src/plan/attention_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/chains.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -75,21 +75,13 @@ struct Odd {
 };
 
 std::string RefusalOf(const Odd& odd) {
-  ChainBuilder b;
-  const Dim m = Dim::M();
-  const auto c = [](int64_t extent) { return Dim::Constant(extent); };
-  const auto operand = [&] {
-    std::vector<Stride> strides;
-    if (odd.packed) strides = {{4 * 320 * 66, 0}, {320 * 66, 0}, {66, 0}, {1, 0}};
-    return *b.Input({DType::kBF16, {m, c(4), c(320), c(64)}}, {false, strides, ""});
-  };
-  const ValueId q = operand(), k = operand(), v = operand();
-  ValueId s = *b.Matmul(q, k, false, true);
-  if (odd.capped) s = *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kTanh, s), *b.Scalar(30));
-  ValueId p = *AddSoftmax(b, s, -1);
-  if (odd.cast) p = *b.Cast(p, DType::kBF16);
-  const auto normal = *NormalFormOf(
-      std::make_shared<const Chain>(Finished(b, {*b.Cast(*b.Matmul(p, v), DType::kBF16)})));
+  ChainReader r("q, k, v: bf16[M,4,320,64] $0; s = q @ k.T",
+                odd.packed ? "strides(84480, 21120, 66, 1)" : "");
+  if (odd.capped) r.Add("s = tanh(s) * 30");
+  r.Add("p = softmax(s)");
+  if (odd.cast) r.Add("p = bf16(p)");
+  r.Add("out bf16(p @ v)");
+  const auto normal = *NormalFormOf(std::make_shared<const Chain>(r.Finish()));
   const auto planned = PlanChain(*normal->chain, 8, *BuiltinModel("h200"), {});
   EXPECT_FALSE(planned.ok());
   return std::string(normal->InCallersNumbers(planned.status()).message());

@@ -173,14 +173,13 @@ TEST(CausalRowOrder, HasTheRowsOfAnItem) {
 }
 
 TEST(LayoutOf, GoesThroughABoundedNumberOfViews) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {C(8), C(16)}});
-  ValueId y = x;
-  for (int i = 0; i < 20; ++i) y = *b.Transpose(y, {1, 0});
-  const ValueId near = y;
-  for (int i = 0; i < 2000; ++i) y = *b.Transpose(y, {1, 0});
-  (void)b.Output(y);
-  const Chain chain = *b.Finish();
+  ChainReader r("x: bf16[8,16]; y = x");
+  for (int i = 0; i < 20; ++i) r.Add("y = transpose(y, 1, 0)");
+  const ValueId near = r["y"];
+  for (int i = 0; i < 2000; ++i) r.Add("y = transpose(y, 1, 0)");
+  const ValueId x = r["x"], y = r["y"];
+  r.Out(y);
+  const Chain chain = r.Finish();
   EXPECT_EQ(LayoutOf(chain, near).base, x);
   EXPECT_GT(LayoutOf(chain, y).base, near);
 }

@@ -5,6 +5,7 @@
 #include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
 #include "tests/support/product_in.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/recipes/recipe_check.h"
 #include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"
@@ -592,26 +593,16 @@ class FakeMeasurer : public Measurer {
 
 // ---------------------------------------------------------------- chains
 Chain TestChain(int64_t rows) {
-  FfnSpec spec;
-  if (rows > 0) spec.m = Dim::Constant(rows);
-  spec.k = kK;
-  spec.n = kN;
-  spec.l = kL;
-  spec.act = Activation::kRelu;
-  return MakeFfnChain(spec).value();
+  return ReadChain(
+      "a: bf16[$3,$0]; w1: const bf16[$1,$0]; w2: const bf16[$2,$1];"
+      "out gemm_chain(a, w1, none, w2, none, relu)",
+      kK, kN, kL, ExtentText(rows));
 }
-
 Chain TestChainInOtherOrder() {
-  ChainBuilder b;
-  const InputOptions weight{true, {}, ""};
-  const DType dtype = DType::kBF16;
-  GemmChainOperands in;
-  in.w2 = b.Input({dtype, {Dim::Constant(kL), Dim::Constant(kN)}}, weight).value();
-  in.a = b.Input({dtype, {Dim::M(), Dim::Constant(kK)}}).value();
-  in.w1 = b.Input({dtype, {Dim::Constant(kN), Dim::Constant(kK)}}, weight).value();
-  const ValueId out = AddGemmChain(b, in, Activation::kRelu, Layout::kOI).value();
-  if (!b.Output(out).ok()) std::abort();
-  return b.Finish().value();
+  return ReadChain(
+      "w2: const bf16[$2,$1]; a: bf16[M,$0]; w1: const bf16[$1,$0];"
+      "out gemm_chain(a, w1, none, w2, none, relu)",
+      kK, kN, kL);
 }
 
 // ---------------------------------------------------------------- world

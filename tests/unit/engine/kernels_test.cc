@@ -148,11 +148,8 @@ TEST(KernelSwapsTest, PlansOfOtherCutsGiveNothing) {
 
 // A plan of one stitched kernel; it is known by its grid.
 Plan Stitched(std::vector<ValueId> values, int grid) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(8)}});
-  EXPECT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, x)).ok());
   auto spec = std::make_shared<StitchSpec>();
-  spec->body = *b.Finish();
+  spec->body = ReadChain("x: f32[8]; out x + x");
   spec->operands = {{0, 0}, {1, 0}};
   spec->schedule.grid = grid;
   Plan plan{.bucket = 16};

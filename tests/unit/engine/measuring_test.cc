@@ -1,7 +1,5 @@
 #include "src/engine/measured_choice.h"
-#include "src/engine/tune.h"
 #include "tests/support/product_in.h"
-#include "tests/support/test.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
@@ -234,11 +232,7 @@ TEST(TrialDataTest, ScalesOfCodesArePositive) {
 }
 
 TEST(TrialDataTest, OutputsAreReadThroughTheirStrides) {
-  ChainBuilder b;
-  const TensorType type{DType::kF32, {Dim::M(), Dim::Constant(3)}};
-  const ValueId x = b.Input(type).value();
-  ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kNeg, x).value(), {.strides = {{4, 0}, {1, 0}}}).ok());
-  const Chain chain = b.Finish().value();
+  const Chain chain = ReadChain("x: f32[M,3]; out neg(x) strides(4, 1)");
   const float buffer[] = {0, 1, 2, -9, 10, 11, 12};
   const std::string bytes(reinterpret_cast<const char*>(buffer), sizeof buffer);
   EXPECT_EQ(OutputBytes(chain, 0, 2).value(), static_cast<int64_t>(sizeof buffer));

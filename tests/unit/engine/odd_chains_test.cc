@@ -167,14 +167,12 @@ TEST(OddChains, AnOutputWithoutMInItsPlaceIsMadeOnce) {
 // What joins all rows takes no more than its plan was made for; each kind of op that joins them.
 TEST(OddChains, MoreRowsThanAPlanThatJoinsThemTakesAreRefusedByName) {
   int refused = 0;
-  for (const ReduceKind kind : {ReduceKind::kMax, ReduceKind::kSum, ReduceKind::kMean}) {
-    testing::Graph g;
-    const ValueId x = g.In(kBF16, {-1, 64});
-    const ValueId y = g.Cast(g.Matmul(x, g.In(kBF16, {64, 64}, true)), kBF16);
-    const ValueId wide = g.Cast(g.Cast(g.Cast(y, kF32), kF32), kF32);  // one in the normal form
-    const ValueId joined = g.Reduce(kind, wide, 0);
-    g.Out(g.Cast(g.Mul(wide, g.Spread(joined, wide)), kBF16));
-    const auto form = NormalFormOf(std::make_shared<const Chain>(g.Finish()));
+  for (const char* kind : {"reduce_max", "sum", "mean"}) {
+    ChainReader r(
+        "x: bf16[M,64]; w: const bf16[64,64]; y = bf16(x @ w.T); wide = f32(f32(f32(y)))");
+    const ValueId joined = r("$0(wide, 0, keep)", kind);  // of one cast in the normal form
+    r.Add("out bf16(wide * spread(_, wide))");
+    const auto form = NormalFormOf(std::make_shared<const Chain>(r.Finish()));
     ASSERT_TRUE(form.ok() && (*form)->changed()) << form.status();
     const auto loaded = NewLoadedPlan(*form, PlanOf(*(*form)->chain, 8192).chosen);
     EXPECT_TRUE(CheckAskedRows(*loaded, 8192).ok());

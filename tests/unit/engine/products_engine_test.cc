@@ -329,12 +329,7 @@ TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
 
 TEST(ProductsEngineTest, OtherProductsAreRefusedWithTheOp) {
   ProductsWorld w("rmsnorm rows=M cols=64");
-  ChainBuilder b;
-  const TensorType type{DType::kF32, {Dim::Constant(2048), Dim::Constant(2048)}};
-  const auto x = b.Input(type), y = b.Input(type);
-  const auto product = b.Matmul(*x, *y);
-  ASSERT_TRUE(product.ok() && b.Output(*product).ok());
-  w.world.chain = *b.Finish();
+  w.world.chain = ReadChain("out {f32[2048,2048]} @ {f32[2048,2048]}");
   const absl::Status status = w.world.MakeEngine()->Prepare(w.world.chain, 9, {}).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
   EXPECT_TRUE(Says(status, "input 0 and input 1 are f32"));

@@ -61,10 +61,7 @@ TEST(SearchTest, KeepsTheLastOnesThatWereNotPrepared) {
   ASSERT_TRUE(engine->Search(world.chain, 1, {}).ok());
   std::vector<Chain> others;
   for (int i = 0; i < 128; ++i) {
-    ChainBuilder b;
-    const ValueId x = b.Input({DType::kF32, {Dim::M(), Dim::Constant(8 + i)}}, {}).value();
-    ASSERT_TRUE(b.Output(b.Unary(UnaryKind::kExp, x).value(), {}).ok());
-    others.push_back(b.Finish().value());
+    others.push_back(ReadChain("x: f32[M,$0]; out exp(x)", 8 + i));
     ASSERT_TRUE(engine->Search(others.back(), 1, {}).ok());
   }
   EXPECT_EQ(world.plans, 129);

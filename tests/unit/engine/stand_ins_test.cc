@@ -4,7 +4,7 @@
 #include "src/standin/row_kernel.h"
 #include "src/standin/stand_in.h"
 #include "tests/support/chips.h"
-#include "tests/support/composed_graphs.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/engine/engine_tests.h"
 #include "tests/unit/engine/row_machine.h"
@@ -14,13 +14,6 @@ namespace {
 
 absl::StatusOr<FusionResult> PlanStandIns(const Chain& chain, int64_t bucket) {
   return PlanChain(chain, bucket, H200(), {.stand_ins = true});
-}
-
-std::string ReadAll(const std::string& file) {
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 TEST(StandIns, HaveNamesOfTheirOwnAndAsManyAsTheBuildSays) {
@@ -33,7 +26,7 @@ TEST(StandIns, HaveNamesOfTheirOwnAndAsManyAsTheBuildSays) {
 TEST(StandIns, TakeEveryListedChainOfProductsAndNorms) {
   for (const char* list : {"gemm_chains", "gated_ffn", "memory_chains", "batch_sweep"}) {
     const auto problems =
-        Got(ParseProblems(ReadAll(absl::StrCat("tests/bench/problems/", list, ".txt"))));
+        Got(ParseProblems(FileText(absl::StrCat("tests/bench/problems/", list, ".txt"))));
     for (const Problem& problem : problems) {
       const auto planned =
           Got(PlanStandIns(problem.chain, std::max<int64_t>(problem.m.value_or(1), 1)), problem.id);
@@ -75,20 +68,16 @@ TEST(StandIns, RefuseWithTheReason) {
 }
 
 // act(x w + bias) of [M, 64] by [130, 64] transposed, in f32 or as bf16.
-Chain Product(Activation act, DType result) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}}, {false, {}, "x"});
-  const ValueId w =
-      *b.Input({DType::kBF16, {Dim::Constant(130), Dim::Constant(64)}}, {true, {}, "w"});
-  const ValueId bias = *b.Input({DType::kBF16, {Dim::Constant(130)}}, {true, {}, "bias"});
-  const ValueId y = *AddLinear(b, x, w, bias, Layout::kOI, act);
-  return Finished(b, {result == DType::kF32 ? y : *b.Cast(y, result)});
+Chain Product(const char* act, const char* result) {
+  return ReadChain(
+      "x: bf16[M,64]; w: const bf16[130,64]; bias: const bf16[130]; out $1(linear(x, w, bias, $0))",
+      act, result);
 }
 
 TEST(StandIns, TakeProductsIntoF32) {
-  for (const Activation act : {Activation::kIdentity, Activation::kRelu}) {
+  for (const char* act : {"identity", "relu"}) {
     for (const DType result : {DType::kF32, DType::kBF16}) {
-      const auto planned = Got(PlanStandIns(Product(act, result), 16));
+      const auto planned = Got(PlanStandIns(Product(act, result == DType::kF32 ? "" : "bf16"), 16));
       ASSERT_EQ(planned.chosen.kernels.size(), 1u);
       const KernelSpec& spec = planned.chosen.kernels[0].spec;
       EXPECT_EQ(ProductOf(spec).sequence.back().result, result);
@@ -98,7 +87,7 @@ TEST(StandIns, TakeProductsIntoF32) {
       EXPECT_EQ(flags >> 14, result == DType::kF32 ? 1u : 0u);
     }
   }
-  const auto silu = PlanStandIns(Product(Activation::kSilu, DType::kF32), 16);
+  const auto silu = PlanStandIns(Product("silu", ""), 16);
   EXPECT_TRUE(Says(silu, "no stand-in multiplies into f32 with silu, only with relu"));
 }
 

@@ -3,12 +3,12 @@
 #include <functional>
 
 #include "src/chain/composites_four_bits.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/four_bit_family.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -71,40 +71,31 @@ TEST(FourBitFinder, TakesThePairAndTheProductOfAnFfn) {
 }
 
 // A product whose scales and zero have the given types, and whose weights may be another multiple.
-Chain OwnChain(DType scale_type, bool zero_in_memory, bool also_given, double low_factor) {
-  ChainBuilder b;
-  const auto constant = [](int64_t n) { return Dim::Constant(n); };
-  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), constant(128)}});
-  const ValueId w = *b.Input({DType::kS8, {constant(48), constant(64)}});
-  const ValueId scale = *b.Input({scale_type, {constant(48), constant(4)}});
-  const ValueId zero = zero_in_memory ? *b.Input({DType::kF32, {}}) : *b.Scalar(7.5);
-  ValueId wide = *AddDequantizeU4(b, w, scale, zero);
-  if (low_factor != 1) wide = *b.Binary(BinaryKind::kMul, wide, *b.Scalar(low_factor));
-  const ValueId matrix = *b.Cast(wide, DType::kBF16);
-  const ValueId y = *b.Matmul(a, matrix, false, true);
-  EXPECT_OK(b.Output(*b.Cast(y, DType::kBF16)));
-  if (also_given) {
-    EXPECT_OK(b.Output(matrix));
-  }
-  return Got(b.Finish());
+Chain OwnChain(const char* scale_type, bool zero_in_memory, bool also_given, double low_factor) {
+  return ReadChain(
+      "x: bf16[M,128]; w: s8[48,64]; scale: $0[48,4]; matrix = bf16(dequantize_u4(w, scale, $1) "
+      "$2);"
+      "out bf16(x @ matrix.T) $3",
+      scale_type, zero_in_memory ? "{f32[]}" : "7.5",
+      low_factor == 1 ? "" : absl::StrCat("* ", low_factor), also_given ? ", matrix" : "");
 }
 
 TEST(FourBitFinder, TakesOtherScalesAndZerosButNoOtherArithmetic) {
   const auto found = [](const Chain& chain) {
     return FoundIn(*Got(NormalFormOf(std::make_shared<const Chain>(chain)))->chain);
   };
-  const std::vector<FourBitProduct> wide = found(OwnChain(DType::kF32, false, false, 1));
+  const std::vector<FourBitProduct> wide = found(OwnChain("f32", false, false, 1));
   ASSERT_EQ(wide.size(), 1u);
   EXPECT_EQ(wide[0].weights.zero_value, 7.5);
   EXPECT_EQ(FormOf(wide[0].weights, DType::kBF16), 3);  // in f32
-  const std::vector<FourBitProduct> number = found(OwnChain(DType::kBF16, true, false, 1));
+  const std::vector<FourBitProduct> number = found(OwnChain("bf16", true, false, 1));
   ASSERT_EQ(number.size(), 1u);
   EXPECT_EQ(number[0].weights.zero, FourBitZero::kNumber);
   EXPECT_EQ(FormOf(number[0].weights, DType::kBF16), 3);
-  EXPECT_EQ(FormOf(found(OwnChain(DType::kBF16, false, false, 1)).at(0).weights, DType::kBF16), 1);
+  EXPECT_EQ(FormOf(found(OwnChain("bf16", false, false, 1)).at(0).weights, DType::kBF16), 1);
   // The matrix is an output too, or twice the composite.
-  EXPECT_TRUE(found(OwnChain(DType::kBF16, false, true, 1)).empty());
-  EXPECT_TRUE(found(OwnChain(DType::kBF16, false, false, 2)).empty());
+  EXPECT_TRUE(found(OwnChain("bf16", false, true, 1)).empty());
+  EXPECT_TRUE(found(OwnChain("bf16", false, false, 2)).empty());
 }
 
 TEST(FourBitPlans, FewRowsAreOneKernelAndManyAreNot) {

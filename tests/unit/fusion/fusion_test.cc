@@ -59,12 +59,9 @@ TEST(PlanChain, SaysHowFarAPlanIsFused) {
 
 TEST(PlanChain, SaysThatAWeightOfCodesIsDequantizedInEachCall) {
   for (const bool constant : {true, false}) {
-    ChainBuilder b;
-    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
-    const TensorType codes{DType::kS8, {Dim::Constant(256), Dim::Constant(512)}};
-    const ValueId w = *b.Cast(*b.Input(codes, {constant, {}, "w"}), DType::kBF16);
-    const auto result = Got(PlanChain(
-        Finished(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)}), 128, H200(), {}));
+    const Chain chain = ReadChain("x: bf16[M,512]; w: $0 s8[256,512]; out bf16(x @ bf16(w).T)",
+                                  constant ? "const" : "");
+    const auto result = Got(PlanChain(chain, 128, H200(), {}));
     const std::string note = "dequantizes a constant to bf16[256,512] in each call: scaled_matmul";
     EXPECT_EQ(absl::StrContains(result.chosen.note, note), constant) << result.chosen.note;
   }
@@ -111,29 +108,19 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
 }
 
 TEST(PlanChain, TakesRowStridesFromTheChain) {
-  ChainBuilder b;
-  const auto x = Got(b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}},
-                             {false, {Stride{640, 0}, Stride{1, 0}}, "x"}));
-  const auto w1 =
-      b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(512)}}, {true, {}, ""});
-  const auto w2 =
-      b.Input({DType::kBF16, {Dim::Constant(256), Dim::Constant(1024)}}, {true, {}, ""});
-  const auto e =
-      Got(AddGemmChain(b, {x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI));
-  const auto result = Got(PlanChain(Finished(b, {e}), 64, H200(), {}));
+  const Chain chain = ReadChain(
+      "x: bf16[M,512] strides(640, 1); w1: const bf16[1024,512]; w2: const bf16[256,1024];"
+      "out gemm_chain(x, w1, none, w2, none, relu)");
+  const auto result = Got(PlanChain(chain, 64, H200(), {}));
   EXPECT_EQ(FindOperand(ProductOf(result.chosen.kernels[0].spec).operands, Role::kA)->row_stride,
             640);
 }
 
 TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
-  ChainBuilder b;
-  const auto x = b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
-  const auto w1 = b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(512)}});
-  const auto w2 = b.Input({DType::kBF16, {Dim::Constant(256), Dim::Constant(1024)}});
-  const auto e =
-      AddGemmChain(b, {*x, *w1, kNoValue, *w2, kNoValue}, Activation::kRelu, Layout::kOI);
-  ASSERT_TRUE(e.ok() && b.Output(*e).ok());
-  const auto result = Got(PlanChain(*b.Finish(), 64, H200(), {}));
+  const Chain chain = ReadChain(
+      "x: bf16[M,512]; w1: bf16[1024,512]; w2: bf16[256,1024];"
+      "out gemm_chain(x, w1, none, w2, none, relu)");
+  const auto result = Got(PlanChain(chain, 64, H200(), {}));
   EXPECT_FALSE(ProductOf(result.chosen.kernels[0].spec).constant_weights);
   const auto constant = PlanChain(*MakeFfnChain(S8()), 64, H200(), {});
   EXPECT_TRUE(ProductOf(constant->chosen.kernels[0].spec).constant_weights);

@@ -1,6 +1,7 @@
 // Plans of more than two products: how they are cut, what their kernels read and write.
 #include "src/fusion/rankings.h"
 #include "src/product/search/space.h"
+#include "tests/support/files.h"
 #include "tests/support/plan_of_products.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/fusion/fusion_tests.h"
@@ -213,19 +214,12 @@ TEST(PlanProducts, GatedSecondProductsAreNoPairs) {
 // Products of 512 columns; each one's result and its rows' sum is the next one's rows where
 // `residual` says so.
 Chain WithResiduals(const std::vector<bool>& residual) {
-  ChainBuilder b;
-  const TensorType weight{DType::kBF16, {Dim::Constant(512), Dim::Constant(512)}};
-  ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
+  ChainReader r("x: bf16[M,512]");
   for (const bool added : residual) {
-    const ValueId w = *b.Input(weight, {true, {}, ""});
-    ValueId y = *AddLinear(b, x, w, kNoValue, Layout::kOI);
-    if (added) {
-      const ValueId r = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(512)}});
-      y = *b.Binary(BinaryKind::kAdd, y, r);
-    }
-    x = *b.Cast(y, DType::kBF16);
+    r.Add("x = bf16(linear(x, {const bf16[512,512]}, none) $0)", added ? "+ {bf16[M,512]}" : "");
   }
-  return Finished(b, {x});
+  r.Add("out x");
+  return r.Finish();
 }
 
 TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
@@ -315,11 +309,7 @@ TEST(PlanProducts, RefusesWithTheProductThatNoKernelTakes) {
 }
 
 TEST(PlanProducts, TheCommittedProblemsHavePlans) {
-  std::ifstream file("tests/bench/problems/products.txt");
-  ASSERT_TRUE(file.is_open());
-  std::stringstream text;
-  text << file.rdbuf();
-  const auto problems = Got(ParseProblems(text.str()));
+  const auto problems = Got(ParseProblems(FileText("tests/bench/problems/products.txt")));
   EXPECT_GE(problems.size(), 5u);
   for (const Problem& p : problems) {
     EXPECT_GE(MatchProducts(p.chain)->size(), 3) << p.id;

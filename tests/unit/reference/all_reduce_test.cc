@@ -103,11 +103,8 @@ TEST(ReduceScatter, HasItsPartOfTheSumAndAGatherJoinsThem) {
 
 TEST(AllGather, RoundsAndKeepsInfinitiesAndNaNs) {
   const double inf = std::numeric_limits<double>::infinity();
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(2)}});
-  const ValueId y = *b.Binary(BinaryKind::kAdd, x, *b.Scalar(0x1p-12, DType::kBF16));
-  const std::vector<V> out =
-      RunRanks(Finished(b, {*b.AllGather(y, 1, 2)}), 1, {{1, inf}, {-inf, NAN}});
+  const Chain chain = ReadChain("x: bf16[M,2]; out all_gather(x + 0.000244140625:bf16, 1, 2)");
+  const std::vector<V> out = RunRanks(chain, 1, {{1, inf}, {-inf, NAN}});
   for (const V& rank : out) {
     EXPECT_EQ(rank[0], 1) << "rounded to its type";
     EXPECT_EQ(rank[1], inf);

@@ -253,10 +253,8 @@ TEST(Rows, ClampKeepsNaNAndTheType) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const V x = {-kInf, -2, -0.5, 0, 3, 7, kInf, nan};
   const auto clamped = [&](double least, double most) {
-    ChainBuilder b;
-    const ValueId in = *b.Input({DType::kF32, {Dim::M()}});
-    V y = testing::RunF64(Finished(b, {*AddClamp(b, in, least, most)}),
-                          static_cast<int64_t>(x.size()), {x})[0];
+    const Chain chain = ReadChain("x: f32[M]; out clamp(x, $0, $1)", least, most);
+    V y = testing::RunF64(chain, static_cast<int64_t>(x.size()), {x})[0];
     EXPECT_TRUE(std::isnan(y.back()));
     y.pop_back();
     return y;

@@ -206,14 +206,8 @@ int64_t LeastMiB(const Chain& chain, int64_t m, int64_t rows = -1, bool keeps_ou
 }
 
 // A sum over all of a broadcast scalar: few bytes that ask for `dims` elements.
-Chain Spread(const std::vector<Dim>& dims) {
-  ChainBuilder b;
-  const ValueId x = *b.Input({DType::kF32, {C(1)}}, {});
-  const ValueId wide = *b.Broadcast(x, dims);
-  const ValueId more = *b.Binary(BinaryKind::kAdd, wide, wide);
-  std::vector<int32_t> axes;
-  for (size_t i = 0; i < dims.size(); ++i) axes.push_back(static_cast<int32_t>(i));
-  return Finished(b, {*b.Reduce(ReduceKind::kSum, more, axes)});
+Chain Spread(const std::string& dims, const char* axes) {
+  return ReadChain("wide = spread({f32[1]}, [$0]); out sum(wide + wide, $1)", dims, axes);
 }
 
 TEST(Budget, WhatTakesTooMuchIsRefusedAtOnce) {
@@ -221,8 +215,9 @@ TEST(Budget, WhatTakesTooMuchIsRefusedAtOnce) {
   const float one = 1;
   float sum = 0;
   // 2^40 elements of a constant tensor, and the largest tensor of M there is.
-  for (const auto& [chain, m] : {std::pair(Spread({C(1 << 20), C(1 << 20)}), int64_t{1}),
-                                 std::pair(Spread({Dim::M(), C(kMaxExtent)}), int64_t{1} << 30)}) {
+  for (const auto& [chain, m] :
+       {std::pair(Spread("1048576,1048576", "0, 1"), int64_t{1}),
+        std::pair(Spread(absl::StrCat("M,", kMaxExtent), "0, 1"), int64_t{1} << 30)}) {
     const absl::Status run = RunReference(chain, m, {&one}, {&sum});
     EXPECT_EQ(run.code(), absl::StatusCode::kResourceExhausted) << run;
     EXPECT_THAT(run.message(), HasSubstr("reference: at op 2 (add"));
@@ -254,19 +249,14 @@ TEST(Budget, LayersOfTheLargestModelsFit) {
 }
 
 TEST(Budget, CountsBuffersWhileTheyLive) {
-  ChainBuilder b;  // of one op after another, two values of 1024 x 1024 live at once: 16 MiB
-  ValueId x = *b.Input({DType::kF32, {C(1024), C(1024)}}, {});
-  for (int i = 0; i < 20; ++i) x = *b.Unary(UnaryKind::kExp, x);
-  x = *b.Transpose(x, {1, 0});  // a view
-  const Chain line = Finished(b, {x});
-  EXPECT_EQ(LeastMiB(line, 1), 16);
-  EXPECT_EQ(LeastMiB(line, 1, -1, /*keeps_outputs=*/true), 24);
-  ChainBuilder c;  // the first of four values lives until the last
-  const ValueId first = *c.Input({DType::kF32, {C(1024), C(1024)}}, {});
-  const ValueId kept = *c.Unary(UnaryKind::kExp, first);
-  ValueId y = kept;
-  for (int i = 0; i < 3; ++i) y = *c.Unary(UnaryKind::kExp, y);
-  EXPECT_EQ(LeastMiB(Finished(c, {*c.Binary(BinaryKind::kAdd, y, kept)}), 1), 24);
+  ChainReader line("x: f32[1024,1024]");  // two values live at once: 16 MiB
+  for (int i = 0; i < 20; ++i) line.Add("x = exp(x)");
+  line.Add("out transpose(x, 1, 0)");  // a view
+  const Chain chain = line.Finish();
+  EXPECT_EQ(LeastMiB(chain, 1), 16);
+  EXPECT_EQ(LeastMiB(chain, 1, -1, /*keeps_outputs=*/true), 24);
+  // The first of four values lives until the last.
+  EXPECT_EQ(LeastMiB(ReadChain("y = exp({f32[1024,1024]}); out exp(exp(exp(y))) + y"), 1), 24);
 }
 
 TEST(Budget, RowsBoundWhatAPassHolds) {

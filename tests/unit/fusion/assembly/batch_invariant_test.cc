@@ -95,43 +95,42 @@ Chain RandomRows(uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
   const int64_t columns = std::array<int64_t, 4>{40, 256, 1000, 4096}[pick(4)];
-  testing::Graph g;
-  std::vector<ValueId> values = {g.Cast(g.In(DType::kBF16, {-1, columns}), DType::kF32),
-                                 g.In(DType::kF32, {-1, columns})};
-  values.push_back(g.Add(values[0], values[1]));
+  ChainReader r("narrow: bf16[M,$0]; x: f32[M,$0]", columns);
+  std::vector<ValueId> values = {r("f32(narrow)"), r["x"]};
+  values.push_back(r("value($0) + x", values[0]));
   const size_t ops = 5 + pick(25);
   for (size_t i = 0; i < ops; ++i) {
-    const ValueId a = values.back(), b = values[pick(values.size())];
+    const ValueId b = values[pick(values.size())];
+    r.Name("a", values.back());
     switch (pick(8)) {
       case 0:
-        values.push_back(g.Sub(a, g.Spread(g.Mean(a, 1), a)));
+        values.push_back(r("a - spread(mean(a, 1, keep), a)"));
         break;
       case 1:
-        values.push_back(*AddSoftmax(g.builder(), a, 1));
+        values.push_back(r("softmax(a, 1)"));
         break;
       case 2:
-        values.push_back(*AddRmsNorm(g.builder(), a, 1e-6, g.In(DType::kF32, {columns}, true)));
+        values.push_back(r("rmsnorm(a, 1e-6, {const f32[$0]})", columns));
         break;
       case 3:
-        values.push_back(g.Cast(g.Cast(a, DType::kBF16), DType::kF32));
+        values.push_back(r("f32(bf16(a))"));
         break;
       case 4:
-        values.push_back(g.Un(UnaryKind::kTanh, a));
+        values.push_back(r("tanh(a)"));
         break;
       case 5:
         if (columns % 8 == 0 && columns <= 1000) {
-          const ValueId w = g.In(DType::kBF16, {columns, columns}, true);
-          values.push_back(g.Matmul(g.Cast(a, DType::kBF16), w));
+          values.push_back(r("bf16(a) @ {const bf16[$0,$0]}.T", columns));
           break;
         }
         [[fallthrough]];
       default:
-        values.push_back(pick(2) == 0 ? g.Add(a, b) : g.Mul(a, b));
+        values.push_back(r(pick(2) == 0 ? "a + value($0)" : "a * value($0)", b));
     }
   }
-  g.Out(g.Cast(values.back(), DType::kBF16));
-  if (pick(2) == 0) g.Out(g.Reduce(ReduceKind::kMax, values[values.size() / 2], 1));
-  return g.Finish();
+  r.Add("out bf16(value($0))", values.back());
+  if (pick(2) == 0) r.Add("out reduce_max(value($0), 1, keep)", values[values.size() / 2]);
+  return r.Finish();
 }
 
 TEST(BatchInvariant, RandomGraphsHaveOneRowOrder) {
@@ -241,10 +240,7 @@ TEST(BatchInvariant, ChainsWithoutMArePlannedAsEver) {
 }
 
 TEST(BatchInvariant, OpsThatTakeRowsTogetherAreRefusedByName) {
-  testing::Graph g;
-  const ValueId x = g.In(DType::kF32, {-1, 64});
-  g.Out(*g.builder().Reduce(ReduceKind::kSum, x, {0}, false));
-  const absl::Status status = PlanIt(g.Finish(), 64).status();
+  const absl::Status status = PlanIt(ReadChain("out sum({f32[M,64]}, 0)"), 64).status();
   EXPECT_EQ(
       status.message(),
       "no kernel family takes this chain: batch_invariant: op 1 (reduce) takes all rows of "

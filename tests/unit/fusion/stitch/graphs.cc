@@ -1,38 +1,9 @@
 #include "tests/unit/fusion/stitch/graphs.h"
 
-#include "src/chain/composites.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter::testing {
-
-ValueId Graph::Take(absl::StatusOr<ValueId> id) {
-  EXPECT_TRUE(id.ok()) << id.status();
-  return id.ok() ? *id : 0;
-}
-
-ValueId Graph::In(DType dtype, std::vector<int64_t> dims, bool constant) {
-  TensorType type{dtype, {}};
-  for (int64_t d : dims) type.dims.push_back(d < 0 ? Dim::M() : Dim::Constant(d));
-  return Take(builder_.Input(type, {.constant = constant}));
-}
-ValueId Graph::Const(double value) { return Take(builder_.Scalar(value)); }
-ValueId Graph::Un(UnaryKind kind, ValueId a) { return Take(builder_.Unary(kind, a)); }
-ValueId Graph::Bin(BinaryKind kind, ValueId a, ValueId b) {
-  return Take(builder_.Binary(kind, a, b));
-}
-ValueId Graph::Cast(ValueId a, DType dtype) { return Take(builder_.Cast(a, dtype)); }
-ValueId Graph::Spread(ValueId a, ValueId like) {
-  return Take(builder_.Broadcast(a, std::vector<Dim>(builder_.TypeOf(like).dims)));
-}
-ValueId Graph::Reduce(ReduceKind kind, ValueId a, int axis, bool keepdims) {
-  return Take(builder_.Reduce(kind, a, {axis}, keepdims));
-}
-ValueId Graph::Matmul(ValueId a, ValueId b, bool transpose_b) {
-  return Take(builder_.Matmul(a, b, false, transpose_b));
-}
-void Graph::Out(ValueId a, const OutputOptions& options) { EXPECT_OK(builder_.Output(a, options)); }
-Chain Graph::Finish() { return Got(builder_.Finish()); }
 
 Chain AdamOver(const std::vector<int64_t>& sizes) {
   ChainReader r("rate: f32[1]");
@@ -49,7 +20,7 @@ Chain AdamOver(const std::vector<int64_t>& sizes) {
 Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window, int products) {
   std::mt19937 random(seed);
   const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
-  Graph g;
+  ChainReader r;
   std::vector<ValueId> values;
   std::vector<int> uses;
   const auto keep = [&](ValueId id) {
@@ -65,31 +36,28 @@ Chain RandomDag(uint32_t seed, int ops, int64_t rows, int64_t cols, int window, 
     return values[i];
   };
   const int inputs = 2 + static_cast<int>(pick(3));
-  for (int i = 0; i < inputs; ++i) keep(g.In(DType::kF32, {rows, cols}));
-  while (g.builder().size() < ops) {
+  for (int i = 0; i < inputs; ++i) keep(r("{f32[$0,$1]}", rows, cols));
+  while (r.builder().size() < ops) {
     const size_t kind = pick(20);
     if (static_cast<int>(pick(100)) < products) {
       const ValueId a = take();
-      keep(g.Matmul(a, take()));
+      keep(r("value($0) @ value($1).T", a, take()));
     } else if (kind < 9) {
       const ValueId a = take(), b = take();
-      keep(g.Bin(pick(2) != 0 ? BinaryKind::kSub : BinaryKind::kMax, a, b));
+      keep(r(pick(2) != 0 ? "value($0) - value($1)" : "max(value($0), value($1))", a, b));
     } else if (kind < 13) {
-      keep(g.Un(UnaryKind::kTanh, take()));
+      keep(r("tanh(value($0))", take()));
     } else if (kind < 15) {
-      keep(g.Un(UnaryKind::kSigmoid, take()));
-    } else if (kind < 18) {
-      const ValueId a = take();
-      keep(g.Sub(a, g.Spread(g.Mean(a, 1), a)));
+      keep(r("sigmoid(value($0))", take()));
     } else {
-      const ValueId a = take();
-      keep(g.Mul(a, g.Spread(g.Mean(a, 0), a)));
+      r.Name("a", take());
+      keep(r(kind < 18 ? "a - spread(mean(a, 1, keep), a)" : "a * spread(mean(a, 0, keep), a)"));
     }
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    if (uses[i] == 0) g.Out(values[i]);
+    if (uses[i] == 0) r.Out(values[i]);
   }
-  return g.Finish();
+  return r.Finish();
 }
 
 Chain TransformerGlue(int layers, int64_t rows, int64_t hidden) {

@@ -2,13 +2,9 @@
 #include "src/normal/normal_form.h"
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
-#include "tests/support/composed_graphs.h"
 #include "tests/support/drawn.h"
-#include "tests/support/gather_graphs.h"
-#include "tests/support/row_step_graphs.h"
-#include "tests/support/scatter_graphs.h"
+#include "tests/support/named_graphs.h"
 #include "tests/support/sequences.h"
-#include "tests/support/window_graphs.h"
 #include "tests/unit/fusion/fusion_tests.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
@@ -195,11 +191,9 @@ TEST(StitchPlans, ReductionsOverEverythingTakeAsLongAsTheirBytes) {
 
 TEST(StitchPlans, UpTo64TensorsLieSideBySideInOneKernel) {
   for (const int count : {33, 64}) {
-    testing::Graph g;
-    std::vector<ValueId> parts;
-    for (int i = 0; i < count; ++i) parts.push_back(g.In(DType::kF32, {-1, 1 + i % 8}));
-    g.Out(*g.builder().Concat(parts, 1));
-    const Chain chain = g.Finish();
+    std::string parts;
+    for (int i = 0; i < count; ++i) absl::StrAppend(&parts, "{f32[M,", 1 + i % 8, "]}, ");
+    const Chain chain = ReadChain("out concat($0 1)", parts);
     const Plan plan = PlansOf(chain, 64).chosen;
     EXPECT_EQ(plan.kernels.size(), 1u) << count;
     EXPECT_EQ(testing::WorstError(chain, plan, 48, 7), 0) << count;
@@ -207,7 +201,7 @@ TEST(StitchPlans, UpTo64TensorsLieSideBySideInOneKernel) {
 }
 
 TEST(StitchPlans, OfGathersComputeThem) {
-  for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("gathers")) {
     for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 32))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-4)
           << graph.name << " " << plan.name();
@@ -216,7 +210,7 @@ TEST(StitchPlans, OfGathersComputeThem) {
 }
 
 TEST(StitchPlans, OfWindowsComputeThem) {
-  for (const testing::WindowGraph& graph : testing::WindowGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("windows")) {
     for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 4))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
@@ -225,7 +219,7 @@ TEST(StitchPlans, OfWindowsComputeThem) {
 }
 
 TEST(StitchPlans, OfRowStepsComputeThem) {
-  for (const testing::RowStepGraph& graph : testing::RowStepGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("row_steps")) {
     for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 16))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
@@ -237,7 +231,7 @@ TEST(StitchPlans, OfRowStepsComputeThem) {
 // about as long as its bytes and a launch take.
 TEST(StitchPlans, ARouterIsOneKernel) {
   for (const int64_t m : {64, 4096}) {
-    const FusionResult result = PlansOf(testing::Router(0, 128, 8), m);
+    const FusionResult result = PlansOf(testing::GraphOf("router(M, 128, 8)"), m);
     EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
     const double bytes_us = static_cast<double>(m) * 128 * 2 / H200().hbm_bytes_per_us;
     EXPECT_LT(result.chosen.PredictedUs(), 8 + 8 * bytes_us) << m;
@@ -248,7 +242,8 @@ TEST(StitchPlans, ARouterIsOneKernel) {
 TEST(StitchPlans, OfTokensOfLongRowsComputeThem) {
   for (const int64_t columns : {8320, 9001}) {
     for (const int64_t count : {0, 20}) {
-      const Chain chain = testing::DrawnTokens(0, columns, count);
+      const Chain chain = count == 0 ? testing::GraphOf("token_of_all(M, $0)", columns)
+                                     : testing::GraphOf("token(M, $0, $1)", columns, count);
       const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
       for (const Plan& plan : EveryPlan(PlansOf(*form->chain, 4))) {
         EXPECT_LT(testing::WorstError(*form->chain, plan, 4, 3), 1e-2)
@@ -293,8 +288,8 @@ TEST(StitchPlans, ATokenOfAVocabularyIsAFewKernels) {
 TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
   for (const int64_t columns : {128256, 50257}) {
     for (const bool sums : {false, true}) {
-      const Chain chain = sums ? testing::SumsOfRows(0, columns, DType::kBF16)
-                               : testing::LargestOfRows(0, columns, 8, DType::kBF16);
+      const Chain chain = sums ? testing::GraphOf("sums(M, $0, bf16)", columns)
+                               : testing::GraphOf("largest(M, $0, 8, bf16)", columns);
       const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
       const FusionResult result = PlansOf(*form->chain, 4);
       EXPECT_LT(result.chosen.PredictedUs(), sums ? 25 : 15) << columns;
@@ -304,17 +299,17 @@ TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
 }
 
 TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
-  const auto refused = PlanChain(testing::LargestOfRows(0, 20000, 2, DType::kF32), 16, H200(), {});
+  const auto refused = PlanChain(testing::GraphOf("largest(M, 20000, 2, f32)"), 16, H200(), {});
   ASSERT_FALSE(refused.ok());
   EXPECT_TRUE(Says(refused,
                    "op 1 (top_k of 'x'): a row has 20000 elements, at "
                    "most 8192 are taken in one kernel: "
                    "take parts of the row, then of those"));
-  EXPECT_TRUE(PlanChain(testing::SumsOfRows(0, 16384, DType::kF32), 16, H200(), {}).ok());
+  EXPECT_TRUE(PlanChain(testing::GraphOf("sums(M, 16384, f32)"), 16, H200(), {}).ok());
 }
 
 TEST(StitchPlans, OfScattersComputeThem) {
-  for (const testing::ScatterGraph& graph : testing::ScatterGraphs()) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn("scatters")) {
     for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 32))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
@@ -402,7 +397,7 @@ TEST(StitchPlans, AreCutWhereTheFewestBytesPass) {
 TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
   constexpr int64_t kM = 128, kHeads = 8, kDim = 128;
   for (const int64_t slots : {131072, 131071}) {
-    const Chain chain = testing::CachesWrite(0, slots, kHeads, kDim);
+    const Chain chain = testing::GraphOf("caches_write(M, $0, $1, $2)", slots, kHeads, kDim);
     const FusionResult result = PlansOf(chain, kM);
     ASSERT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
     const double rows = kM * kHeads * kDim;
@@ -417,7 +412,7 @@ TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
 // the tables of 77 MB.
 TEST(StitchPlans, AnEmbeddingAndItsNormAreOneKernelThatReadsRows) {
   constexpr int64_t kM = 128, kColumns = 768;
-  const Chain chain = testing::Embedding(0, 50257, kColumns, DType::kS64);
+  const Chain chain = testing::GraphOf("embedding(M, 50257, $0, s64)", kColumns);
   const FusionResult result = PlansOf(chain, kM);
   ASSERT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
   const double rows = 2.0 * kM * kColumns;  // bytes of bf16
@@ -694,7 +689,7 @@ TEST(StitchPlans, AskingTwiceGivesTheSamePlan) {
 }
 
 TEST(StitchPlans, AFineGrainedProductIsAMemberOfAStitch) {
-  const Chain chain = testing::PooledAttention(256, 100, 36, true);
+  const Chain chain = testing::GraphOf("pooled_product(256, 100, 36)");
   const Plan plan = PlansOf(chain, 1).chosen;
   ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
   EXPECT_EQ(plan.kernels[0].spec.family, &StitchFamily());

@@ -5,8 +5,6 @@
 namespace sinter {
 namespace {
 
-using testing::Graph;
-
 // CPU time of this thread: other processes' load is not counted.
 double CpuMs() {
   timespec t{};
@@ -37,36 +35,26 @@ class Watch : public KeepGoing {
 constexpr int64_t kNever = int64_t{1} << 60;
 
 Chain Mesh(int steps, int width) {
-  Graph g;
+  ChainReader r;
   std::vector<ValueId> row;
-  for (int i = 0; i < width; ++i) row.push_back(g.In(DType::kF32, {64, 64}));
+  for (int i = 0; i < width; ++i) row.push_back(r("{f32[64,64]}"));
   for (int step = 0; step < steps; ++step) {
     std::vector<ValueId> next;
-    for (size_t i = 0; i < row.size(); ++i)
-      next.push_back(g.Add(row[i], row[(i + 1) % row.size()]));
+    for (size_t i = 0; i < row.size(); ++i) {
+      next.push_back(r("value($0) + value($1)", row[i], row[(i + 1) % row.size()]));
+    }
     row = next;
   }
-  for (const ValueId value : row) g.Out(value);
-  return g.Finish();
+  for (const ValueId value : row) r.Out(value);
+  return r.Finish();
 }
 
-Chain Unary(int ops) {
-  Graph g;
-  ValueId value = g.In(DType::kF32, {64, 64});
-  for (int i = 0; i < ops; ++i) value = g.Un(UnaryKind::kNeg, value);
-  g.Out(value);
-  return g.Finish();
-}
-
-// Rows less their sum, again and again: each level reads the one below twice.
-Chain Deep(int levels) {
-  Graph g;
-  ValueId value = g.In(DType::kF32, {64, 64});
-  for (int i = 0; i < levels; ++i) {
-    value = g.Sub(value, g.Spread(g.Reduce(ReduceKind::kSum, value, 1), value));
-  }
-  g.Out(value);
-  return g.Finish();
+// `step` of x, again and again.
+Chain Repeated(const char* step, int times) {
+  ChainReader r("x: f32[64,64]");
+  for (int i = 0; i < times; ++i) r.Add(step);
+  r.Add("out x");
+  return r.Finish();
 }
 
 std::vector<int64_t> Sizes(int count) {
@@ -85,8 +73,9 @@ std::vector<Case> Cases() {
   cases.push_back({"adam over 60 tensors", testing::AdamOver(Sizes(60))});
   cases.push_back({"transformer glue", testing::TransformerGlue(10, 128, 1024)});
   cases.push_back({"mesh", Mesh(100, 10)});
-  cases.push_back({"unary", Unary(3000)});
-  cases.push_back({"deep", Deep(14)});
+  cases.push_back({"unary", Repeated("x = neg(x)", 3000)});
+  // Rows less their sum: each level reads the one below twice.
+  cases.push_back({"deep", Repeated("x = x - spread(sum(x, 1, keep), x)", 14)});
   return cases;
 }
 
