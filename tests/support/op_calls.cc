@@ -127,6 +127,12 @@ class OpCall {
     return term.dims.has_value() ? *term.dims : b_.TypeOf(term.id).dims;
   }
 
+  // The value of a key; none where it is not given.
+  ValueId Named(const std::string& key) {
+    const Term* term = a_.Find(key);
+    return term == nullptr ? kNoValue : ValueOf(b_, *term);
+  }
+  Activation ActOf() { return ParseActivation(a_.Word("act", "identity")).value(); }
   Accumulate AccumulateOf() { return ParseAccumulate(a_.Word("accumulate", "promoted")).value(); }
   Conv2d ConvOf() {
     Conv2d conv;
@@ -142,7 +148,7 @@ class OpCall {
       spec.granularity = ParseGranularity(granularity->word).value();
     }
     if (const Term* codes = a_.Find("codes")) spec.codes = TypeNamed(codes->word);
-    if (const Term* scale = a_.Find("scale")) spec.scale = ValueOf(b_, *scale);
+    spec.scale = Named("scale");
     spec.eps = a_.Number("eps", spec.eps);
     spec.upper_bound = a_.Number("upper_bound", 0);
     spec.ue8m0 = a_.Number("ue8m0", 0) != 0;
@@ -167,8 +173,8 @@ class OpCall {
     if (name_ == "rmsnorm") return AddRmsNorm(b_, Id(0), Number(1, 0), Id(2));
     if (name_ == "attention") {
       AttentionOptions options{.scale = a_.Number("scale", 0)};
-      if (const Term* bias = a_.Find("bias")) options.bias = ValueOf(b_, *bias);
-      if (const Term* mask = a_.Find("mask")) options.mask = ValueOf(b_, *mask);
+      options.bias = Named("bias");
+      options.mask = Named("mask");
       return AddAttention(b_, Id(0), Id(1), Id(2), options);
     }
     if (name_ == "rope") return AddRope(b_, Id(0), Id(1), Id(2));
@@ -192,15 +198,11 @@ class OpCall {
   }
 
   absl::StatusOr<ValueId> AddDraw() {
-    const auto named = [&](const std::string& name) {
-      const Term* term = a_.Find(name);
-      return term == nullptr ? kNoValue : ValueOf(b_, *term);
-    };
     NextTokenOperands in{Id(0), Id(1), Id(2)};
-    in.temperature = named("temperature");
-    in.k = named("k");
-    in.top_p = named("top_p");
-    in.min_p = named("min_p");
+    in.temperature = Named("temperature");
+    in.k = Named("k");
+    in.top_p = Named("top_p");
+    in.min_p = Named("min_p");
     const NextTokenOptions options{static_cast<int64_t>(a_.Number("count", 0)),
                                    a_.Number("logprob", 0) != 0};
     const auto drawn = AddNextToken(b_, in, options);
@@ -233,6 +235,17 @@ class OpCall {
       options.beta = a_.Number("beta", 0);
       options.limit = a_.Number("limit", 0);
       return AddGroupedGatedFfn(b_, {Id(0), Id(1), Id(2), Id(3), Id(4), Id(5), Id(6)}, options);
+    }
+    if (name_ == "scaled_linear") {
+      return AddScaledLinear(b_, {Id(0), Id(1)}, {Id(2), Id(3)}, Id(4), ActOf(), AccumulateOf());
+    }
+    if (name_ == "scaled_gemm_chain" || name_ == "scaled_gated_ffn") {
+      ScaledFfnOperands in{{Id(0), Id(1)}, {Id(2), Id(3)}, {Id(4), Id(5)}, {Id(6), Id(7)}};
+      in.bias1 = Named("bias1");
+      in.bias_up = Named("bias_up");
+      in.bias2 = Named("bias2");
+      const bool gated = name_ == "scaled_gated_ffn";
+      return AddScaledFfn(b_, in, gated, QuantizerOf(), ActOf(), AccumulateOf());
     }
     Fail("'" + name_ + "' does not name an op");
   }

@@ -83,65 +83,18 @@ TEST(Builder, RefusesAnOperandBeforeTheFirstValue) {
             "op 0 (exp): a is value 0, none exists yet");
 }
 
-// A gated FFN of fitting operands, which each case spoils: a [M,8], w_gate and w_up [4,8], w_down
-// [8,4] of bf16, and a vector of each length.
-struct Gated {
-  ChainBuilder b;
-  GatedFfnOperands in;
-  ValueId four = kNoValue, eight = kNoValue, other = kNoValue, five = kNoValue;
-  ValueId Add(std::vector<Dim> dims, DType dtype = DType::kBF16) {
-    return *b.Input({dtype, std::move(dims)});
-  }
-  Gated() {
-    in.a = Add({kM, C(8)});
-    in.w_gate = Add({C(4), C(8)});
-    in.w_up = Add({C(4), C(8)});
-    in.w_down = Add({C(8), C(4)});
-    four = Add({C(4)});
-    eight = Add({C(8)});
-    other = Add({C(4)}, DType::kS32);
-    five = Add({C(5), C(8)});
-  }
-  std::string Message() {
-    return std::string(AddGatedFfn(b, in, Activation::kSilu, Layout::kOI).status().message());
-  }
-};
-
 TEST(Builder, NamesTheOperandOfAGatedFfnThatDoesNotFit) {
-  const std::pair<void (*)(Gated&), std::string> cases[] = {
-      {[](Gated& g) { g.in.bias_gate = g.eight; },
-       "bias_gate is bf16[8], must broadcast to [M,4], as [4] does"},
-      {[](Gated& g) { g.in.bias_up = g.eight; },
-       "bias_up is bf16[8], must broadcast to [M,4], as [4] does"},
-      {[](Gated& g) { g.in.bias2 = g.four; },
-       "bias2 is bf16[4], must broadcast to [M,8], as [8] does"},
-      {[](Gated& g) { g.in.bias_up = g.other; },
-       "bias_up is s32[4], must be of a's dtype bf16 and rank 1"},
-      {[](Gated& g) { g.in.w_up = g.five; }, "w_up is bf16[5,8], must be as w_gate, bf16[4,8]"},
-      {[](Gated& g) { g.in.w_gate = g.in.w_up = g.in.w_down; },
-       "w_gate is bf16[8,4], must be [n,8] in layout oi: a is bf16[M,8]"},
-      {[](Gated& g) { g.in.w_down = g.five; },
-       "w_down is bf16[5,8], must be [n,4] in layout oi: c is f32[M,4]"},
-  };
-  EXPECT_EQ(Gated().Message(), "");
-  for (const auto& [spoil, message] : cases) {
-    Gated gated;
-    spoil(gated);
-    EXPECT_EQ(gated.Message(), "op 8 (gated_ffn): " + message);
-    EXPECT_EQ(gated.b.size(), 8);
-  }
+  constexpr char kOperands[] =
+      "a: bf16[M,8]; w_gate, w_up: bf16[4,8]; w_down: bf16[8,4]; four: bf16[4]; eight: bf16[8];"
+      "other: s32[4]; five: bf16[5,8]";
+  ExpectRefusedCalls("gated ffn", kOperands);
+  ChainReader(kOperands).Add("gated_ffn(a, w_gate, w_up, none, none, w_down, none, silu)");
 }
 
 TEST(Builder, NamesTheOperandOfACellThatDoesNotFit) {
-  ChainBuilder b;
-  const ValueId gates = *b.Input({DType::kF32, {kM, C(12)}});
-  const ValueId wide = *b.Input({DType::kBF16, {kM, C(6)}});
-  const ValueId state = *b.Input({DType::kBF16, {kM, C(4)}});
-  EXPECT_EQ(std::string(AddGruCell(b, gates, wide, state).status().message()),
-            "op 3 (gru_cell): hg is bf16[M,6], must have the dims [M,12]: the dims of xg");
-  EXPECT_EQ(std::string(AddGruCell(b, gates, gates, wide).status().message()),
-            "op 3 (gru_cell): h is bf16[M,6], must have the dims [M,4]: a third of xg");
-  EXPECT_TRUE(AddGruCell(b, gates, gates, state).ok());
+  constexpr char kOperands[] = "gates: f32[M,12]; wide: bf16[M,6]; state: bf16[M,4]";
+  ExpectRefusedCalls("cells", kOperands);
+  ChainReader(kOperands).Add("gru_cell(gates, gates, state)");
 }
 
 TEST(Builder, FinishRefusesNoOutputAndDeadValues) {

@@ -147,17 +147,14 @@ TEST(MatchProducts, TakesGroupsOfNoMoreColumnsThanABlockHas) {
 
 // A pair has fast sums where both halves may.
 TEST(MatchProducts, TakesFastSumsWhereTheChainAllowsThem) {
-  const Dim m = Dim::M(), n = Dim::Constant(64), k = Dim::Constant(256), one = Dim::Constant(1);
   for (const Accumulate gate : {Accumulate::kPromoted, Accumulate::kFast}) {
     for (const Accumulate up : {Accumulate::kPromoted, Accumulate::kFast}) {
-      ChainBuilder b;
-      const auto codes = [&](Dim rows) {
-        return Scaled{*b.Input({DType::kE4M3, {rows, k}}), *b.Input({DType::kF32, {rows, one}})};
-      };
-      const Scaled a = codes(m), w_gate = codes(n), w_up = codes(n);
-      const ValueId g = *AddScaledLinear(b, a, w_gate, kNoValue, Activation::kSilu, gate);
-      const ValueId u = *AddScaledLinear(b, a, w_up, kNoValue, Activation::kIdentity, up);
-      const auto matched = Got(MatchProducts(Finished(b, {*b.Binary(BinaryKind::kMul, g, u)}), 40));
+      const Chain chain = ReadChain(
+          "a: e4m3[M,256]; s: f32[M,1]; w, v: e4m3[64,256]; p, q: f32[64,1];"
+          "out scaled_linear(a, s, w, p, act=silu, accumulate=$0) * "
+          "scaled_linear(a, s, v, q, accumulate=$1)",
+          NameOf(gate), NameOf(up));
+      const auto matched = Got(MatchProducts(chain, 40));
       ASSERT_TRUE(matched.sequence.front().pair);
       EXPECT_EQ(matched.sequence.front().accumulate, std::min(gate, up));
     }
