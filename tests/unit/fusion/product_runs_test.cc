@@ -4,7 +4,7 @@
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
 #include "tests/support/read_chain.h"
-#include "tests/support/test.h"
+#include "tests/support/refusals.h"
 
 namespace sinter {
 namespace {
@@ -234,19 +234,19 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
   }
 }
 
-// A block of a residual network in small: x is rows and residual, and a sum is activated.
-TEST(ProductRuns, TakeTheActivationOfASum) {
-  for (const Activation act : {Activation::kRelu, Activation::kSilu, Activation::kGeluTanh}) {
-    // tanh(x): in a kernel of its own.
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; v: const bf16[64,128];"
-        "d: const bf16[64]; r = tanh(x); c = bf16(linear(x, w, b, relu));"
-        "y = bf16(activation(linear(c, v, d) + f32(r), $0)); out mean(f32(y), 1, keep)",
-        NameOf(act));
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u) << NameOf(act);
-    EXPECT_EQ(Absorbed(found.runs[0]),
-              absl::StrCat("product + bias + relu, product + bias + residual + ", NameOf(act)));
+// The runs of a chain as product_runs.txt has them.
+std::string TakenBy(const ProductRuns& found) {
+  std::vector<std::string> runs;
+  for (const GraphRun& run : found.runs) {
+    runs.push_back(absl::StrCat(Absorbed(run), " to ", NameOf(run.dtype())));
+  }
+  std::sort(runs.begin(), runs.end());
+  return absl::StrJoin(runs, " | ");
+}
+
+TEST(ProductRuns, TakeWhatTheFileSays) {
+  for (const auto& [chain, runs] : RefusalsOf("tests/unit/fusion/product_runs.txt", "takes")) {
+    EXPECT_EQ(TakenBy(FindProductRuns(ReadChain(chain), 32)), runs) << chain;
   }
 }
 
@@ -376,91 +376,6 @@ TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
     EXPECT_TRUE(MayTakeNorms(chain, 64));
     EXPECT_FALSE(MayTakeNorms(chain, 96));
   }
-}
-
-// A cast says where rows are rounded: then a product reads what was rounded.
-TEST(ProductRuns, LeaveRowsThatTheChainRoundsBehindTheirFactor) {
-  const ProductRuns found = FindProductRuns(
-      ReadChain("x: bf16[M,64]; w: const bf16[128,64]; out bf16(bf16(rmsnorm(x, 1e-6)) @ w.T)"),
-      32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(Absorbed(found.runs[0]), "product");
-}
-
-// x is f32 in the chain: handed to a product it would be rounded, and so would what else reads it.
-TEST(ProductRuns, LeaveRowsThatAreNotInMemoryAsTheWeightsAre) {
-  const ProductRuns found =
-      FindProductRuns(ReadChain("p, q: f32[M,64]; w: const bf16[128,64]; x = p + q;"
-                                "out bf16(rmsnorm(x, 1e-6) @ w.T), x"),
-                      32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(Absorbed(found.runs[0]), "product");
-}
-
-// What a product hands over is rounded to the weights' dtype; a factor is read as the chain has it.
-TEST(ProductRuns, LeaveAFactorThatAProductHandsOver) {
-  for (const bool sigmoid : {false, true}) {
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[1,64]; gate = x @ v.T; y = x @ w.T;"
-        "out bf16(y * spread($0, y))",
-        sigmoid ? "sigmoid(gate)" : "gate");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 2u);
-    std::vector<std::string> took = {Absorbed(found.runs[0]), Absorbed(found.runs[1])};
-    std::sort(took.begin(), took.end());
-    if (sigmoid) {  // which is the product's that hands the factor over
-      EXPECT_THAT(took, ElementsAre("product * row factor", "product + sigmoid(y)"));
-    } else {
-      EXPECT_THAT(took, ElementsAre("product", "product"));
-    }
-  }
-}
-
-// It is stored in f32, as the chain has it.
-TEST(ProductRuns, TakeASumThatTheChainCarriesOnUnrounded) {
-  const ProductRuns found = FindProductRuns(
-      ReadChain("x, r: bf16[M,64]; w: const bf16[64,64]; sum = linear(x, w, none) + f32(r);"
-                "out bf16(sum), bf16(rmsnorm(sum, 1e-6))"),
-      32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(Absorbed(found.runs[0]), "product + add(y,to_f32(r))");
-  EXPECT_EQ(found.runs[0].dtype(), DType::kF32);
-}
-
-TEST(ProductRuns, TakeAResidualOfAnotherDType) {
-  for (const bool f32 : {false, true}) {
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; w: const bf16[128,64]; r: $0; y = linear(x, w, none, relu);"
-        "out bf16(y + $1)",
-        f32 ? "f32[M,128]" : "bf16[M,1]", f32 ? "r" : "spread(r, y)");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u);
-    // A number of each row is not a residual, but a program's operand.
-    EXPECT_EQ(Absorbed(found.runs[0]),
-              f32 ? "product + add(relu(y),r)" : "product + add(relu(y),s)");
-  }
-}
-
-// The result may take the place of the residual, not of rows that other blocks still read.
-TEST(ProductRuns, StoreOverNothingThatOthersRead) {
-  for (const bool over_rows : {false, true}) {
-    const Chain chain = ReadChain(
-        "x, r: bf16[M,64]; w: const bf16[64,64]; out bf16(linear(x, w, none) + f32(r)) over $0",
-        over_rows ? "x" : "r");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u);
-    EXPECT_EQ(Absorbed(found.runs[0]), over_rows ? "product" : "product + residual");
-  }
-}
-
-// Two products have read all of their rows before the second one stores a row of its result.
-TEST(ProductRuns, TwoProductsMayStoreOverTheirRows) {
-  const ProductRuns found = FindProductRuns(
-      ReadChain("x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[64,128];"
-                "out bf16(linear(linear(x, w, none, relu), v, none) + f32(x)) over x"),
-      32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(Absorbed(found.runs[0]), "product + relu, product + residual");
 }
 
 // Its kernel may not read them before the one that computes them has ended.
