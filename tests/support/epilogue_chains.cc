@@ -1,5 +1,6 @@
 #include "tests/support/epilogue_chains.h"
 
+#include "tests/support/files.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter::testing {
@@ -63,59 +64,57 @@ class Maker {
   ChainBuilder b_;
 };
 
-// The texts of these chains have names in place of types and products: <d> is the type of operands,
-// <b> of biases, <m> of matrices, and <s>(..) casts an output. <n>, <k> and <l> are sizes. BIASED
-// is a product of the rows x with a bias, PLAIN one without.
-Chain FromText(const EpilogueTypes& types, const EpilogueSizes& sizes, const std::string& text) {
+struct Named {
+  std::string name, text;
+};
+
+// A section of epilogues.txt.
+std::vector<Named> SectionOf(const std::string& section) {
+  std::vector<Named> list;
+  bool inside = false;
+  for (const std::string& line : LinesOf("tests/support/epilogues.txt")) {
+    if (line[0] == '[') {
+      inside = line == absl::StrCat("[", section, "]");
+    } else if (inside && line[0] == ' ') {
+      absl::StrAppend(&list.back().text, line);
+    } else if (inside) {
+      const size_t colon = line.find(':');
+      list.push_back({line.substr(0, colon), line.substr(colon + 1)});
+    }
+  }
+  return list;
+}
+
+Chain FromText(const EpilogueTypes& types, const EpilogueSizes& sizes, std::string text) {
   const bool wide = types.result == DType::kF32;
-  const std::string whole =
-      absl::StrReplaceAll(absl::StrCat("x: <d>[M,<k>]; ", text),
-                          {{"BIASED", "(PLAIN + spread({const <b>[<n>]}, [M,<n>]))"},
-                           {"HARDSWISH", "min(max(y + 3, 0), 6) / 6"}});
+  text = absl::StrReplaceAll(text, {{"BIASED", "(PLAIN + spread({const <b>[<n>]}, [M,<n>]))"},
+                                    {"HARDSWISH", "min(max(y + 3, 0), 6) / 6"}});
+  if (absl::StrContains(text, "PLAIN")) text = absl::StrCat("x: <d>[M,<k>]; ", text);
   return ReadChain(
-      absl::StrReplaceAll(absl::StrReplaceAll(whole, {{"PLAIN", "(x @ {const <d>[<n>,<k>]}.T)"}}),
+      absl::StrReplaceAll(absl::StrReplaceAll(text, {{"PLAIN", "(x @ {const <d>[<n>,<k>]}.T)"}}),
                           {{"<d>", NameOf(types.dtype)},
                            {"<b>", NameOf(types.bias)},
                            {"<m>", NameOf(types.matrix.value_or(types.result))},
                            {"<s>", wide ? "" : NameOf(types.result)},
+                           {"<o>", wide ? NameOf(types.dtype) : ""},
                            {"<n>", absl::StrCat(sizes.n)},
                            {"<k>", absl::StrCat(sizes.k)},
                            {"<l>", absl::StrCat(sizes.l)}}));
 }
 
-// An epilogue by its name: the text of a chain that reads a biased product, y.
-struct EpilogueRow {
-  const char *name, *text;
-  bool matrix = false;
-};
+std::vector<EpilogueChain> ChainsOf(const std::string& section, const EpilogueTypes& types,
+                                    const EpilogueSizes& sizes) {
+  std::vector<EpilogueChain> list;
+  for (const Named& one : SectionOf(section)) {
+    list.push_back({one.name, FromText(types, sizes, one.text)});
+  }
+  return list;
+}
 
-constexpr EpilogueRow kEpilogues[] = {
-    {"tanh", "tanh(y)"},
-    {"sigmoid", "sigmoid(y)"},
-    {"relu6", "min(max(y, 0), 6)"},
-    {"hardtanh", "min(max(y, -1), 1)"},
-    {"hardswish", "y * HARDSWISH"},
-    {"quick_gelu", "y * sigmoid(y * 1.702)"},
-    {"relu_squared", "square(relu(y))"},
-    {"leaky_relu", "select(gt(y, 0), y, y * 0.01)"},
-    {"silu_behind_a_rounding", "r = <d>(y); r * sigmoid(r)"},
-    {"silu_as_a_quotient", "y / (exp(-y) + 1)"},
-    {"gelu_tanh_in_steps",
-     "t = tanh((y + y * y * y * 0.044715) * 0.7978845608); y * 0.5 * (t + 1)"},
-    {"softplus", "log(exp(y) + 1)"},
-    {"shifted_behind_an_activation",
-     "relu(y) * spread({const <d>[<n>]}, y) + spread({const f32[<n>]}, y)"},
-    {"times_rows_behind_an_activation", "y * HARDSWISH * spread({f32[M,1]}, y)"},
-    {"rows_columns_and_a_matrix",
-     "sigmoid(y) * spread({<d>[M,1]}, y) * spread({const <d>[<n>]}, y) + {<m>[M,<n>]}", true},
-    {"scaled_by_numbers_behind_an_activation",
-     "tanh(y) * spread({f32[]}, y) * spread({const <d>[<n>]}, y) + spread({<d>[]}, y)"},
-    {"times_a_matrix", "sigmoid(y) * {<m>[M,<n>]}", true},
-    {"scaled_by_columns_plus_a_matrix", "tanh(y) * spread({const f32[<n>]}, y) + {<m>[M,<n>]}",
-     true},
-    {"tanh_of_a_sum", "tanh(y + {<m>[M,<n>]})", true},
-    {"gated_by_a_matrix", "g = {<m>[M,<n>]}; <d>(y) * (g * sigmoid(g))", true},
-};
+// The whole text of an entry of the section `products`.
+std::string Behind(const Named& one) {
+  return absl::StrCat("y = BIASED; ", one.text, "; out <s>(_)");
+}
 
 // Writes RandomEpilogue.
 class RandomMaker {
@@ -268,91 +267,30 @@ EpilogueChain RandomEpilogue(uint64_t seed) {
 std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  for (const EpilogueRow& row : kEpilogues) {
-    list.push_back(
-        {row.name, FromText(types, sizes, absl::StrCat("y = BIASED; ", row.text, "; out <s>(_)"))});
+  for (const Named& one : SectionOf("products")) {
+    list.push_back({one.name, FromText(types, sizes, Behind(one))});
   }
   return list;
 }
 
 std::vector<EpilogueChain> MatrixEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  for (const EpilogueRow& row : kEpilogues) {
-    if (!row.matrix) continue;
-    list.push_back(
-        {row.name, FromText(types, sizes, absl::StrCat("y = BIASED; ", row.text, "; out <s>(_)"))});
+  for (const Named& one : SectionOf("products")) {
+    if (!absl::StrContains(one.text, "<m>")) continue;
+    list.push_back({one.name, FromText(types, sizes, Behind(one))});
   }
-  const auto add = [&](const char* name, const char* text) {
-    list.push_back({name, FromText(types, sizes, text)});
-  };
-  add("sum", "out <s>(PLAIN + {<m>[M,<n>]})");
-  add("sum_of_what_is_rounded", "out <s>(<d>(BIASED) + {<m>[M,<n>]})");
-  add("silu_of_a_sum", "sum = BIASED + {<m>[M,<n>]}; out <s>(sum * sigmoid(sum))");
-  add("columns_behind_the_matrix",
-      "y = BIASED + {<m>[M,<n>]}; out <s>(y * spread({const f32[<n>]}, y))");
-  add("pair_plus_a_matrix",
-      "gate = PLAIN; up = PLAIN; out <s>(gate * sigmoid(gate) * up + {<m>[M,<n>]})");
-  const std::string d(NameOf(types.dtype)), m(NameOf(types.matrix.value_or(types.result)));
-  const std::string stored = types.result == DType::kF32 ? "" : std::string(NameOf(types.result));
-  list.push_back({"convolution", ReadChain("out $2(relu(conv({$0[M,8,8,16]}, {const $0[64,3,3,16]},"
-                                           " pads=[1,1,1,1]) + {$1[M,8,8,64]}))",
-                                           d, m, stored)});
-  for (const char* codes : {"e4m3", "s8"}) {
-    list.push_back({codes, ReadChain("out $2(scaled({$0[M,128]}, {const $0[64,128]}, {f32[M,1]},"
-                                     " {const f32[64,1]}) + {$1[M,64]})",
-                                     codes, m, stored)});
+  for (EpilogueChain& one : ChainsOf("sums with a matrix", types, sizes)) {
+    list.push_back(std::move(one));
   }
   return list;
 }
 
 std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
-  std::vector<EpilogueChain> list;
-  const auto add = [&](const char* name, const char* text) {
-    list.push_back({name, FromText(types, sizes, text)});
-  };
-  add("quick_gelu", "gate = BIASED; up = BIASED; out <s>(gate * sigmoid(gate * 1.702) * up)");
-  add("rounded",
-      "gate = PLAIN; up = PLAIN; g = <d>(gate); u = <d>(up); out <s>(<d>(g * sigmoid(g)) * u)");
-  add("clamped",
-      "gate = BIASED; up = BIASED; g = min(gate, 7); u = min(max(up, -7), 7);"
-      "out <s>(g * sigmoid(g * 1.702) * (u + 1))");
-  add("columns",
-      "gate = PLAIN; up = PLAIN; out <s>(tanh(gate) * spread({const f32[<n>]}, gate) * up)");
-  return list;
+  return ChainsOf("pairs", types, sizes);
 }
 
 std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
-  std::vector<EpilogueChain> list;
-  const auto add = [&](const char* name, const std::string& text) {
-    list.push_back({name, FromText(types, sizes, text)});
-  };
-  // The chain outputs the rounded value y, and then the value of `text`.
-  const auto beside = [&](const char* name, const char* text, const char* product = "BIASED") {
-    add(name, absl::StrCat("y = <s>(", product, "); ", text, "; out y, <s>(_)"));
-  };
-  beside("gelu_erf", "y * ((erf(y * 0.70710678) + 1) * 0.5)");
-  beside("relu", "relu(y)");
-  beside("tanh_without_a_bias", "tanh(y)", "PLAIN");
-  beside("hardswish_with_leaves",
-         "y * HARDSWISH * spread({const f32[<n>]}, y) + spread({const <d>[<n>]}, y)");
-  beside("times_rows", "sigmoid(y) * spread({f32[M,1]}, y)");
-  beside("quick_gelu_plus_a_matrix", "y * sigmoid(y * 1.702) + {<m>[M,<n>]}");
-  // The first output is a sum.
-  add("tanh_of_a_sum", "sum = <s>(BIASED + {<m>[M,<n>]}); out sum, <s>(tanh(sum))");
-  // The first output's element is not the result's.
-  add("tanh_of_another_element",
-      absl::StrCat("z = BIASED; y = <s>(tanh(z)); out ",
-                   types.result == DType::kF32 ? "<d>(z)" : "z", ", <s>(y)"));
-  // The activations read values that are not rounded.
-  add("unrounded_pair",
-      "gate = PLAIN; up = BIASED; out <s>(gate);"
-      "y = <s>(tanh(gate) * sigmoid(up)); out <s>(up), <s>(y)");
-  add("unrounded", "z = BIASED; y = <s>(z * sigmoid(z * 1.702)); out <s>(z), <s>(y)");
-  add("silu_of_gate_beside_gate",
-      "gate = <s>(BIASED); up = <s>(BIASED); out gate, <s>(gate * sigmoid(gate) * up)");
-  add("silu_of_gate_beside_both",
-      "gate = <s>(BIASED); up = <s>(BIASED); out gate, up, <s>(gate * sigmoid(gate) * up)");
-  return list;
+  return ChainsOf("beside", types, sizes);
 }
 
 std::vector<EpilogueChain> OtherEpilogues(bool aux) {
@@ -380,24 +318,7 @@ std::vector<EpilogueChain> OtherEpilogues(bool aux) {
 }
 
 std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
-  std::vector<EpilogueChain> list;
-  const auto add = [&](const char* name, const std::string& text) {
-    list.push_back({name, FromText(types, sizes, text)});
-  };
-  add("quick_gelu",
-      "gate = BIASED; up = BIASED; c = <d>(gate * sigmoid(gate * 1.702) * up);"
-      "out <s>(c @ {const <d>[<l>,<n>]}.T)");
-  const std::string hardswish = "y = BIASED; c = <d>(y * HARDSWISH) @ {const <d>[<l>,<n>]}.T;";
-  add("hardswish", hardswish + "out <s>(c)");
-  add("hardswish_times_a_matrix", hardswish + "out <s>(sigmoid({<m>[M,<l>]}) * c)");
-  add("pair_with_columns",
-      "gate = PLAIN; up = PLAIN; c = <d>(tanh(gate) * spread({const f32[<n>]}, gate) * up);"
-      "out <s>(c @ {const <d>[<l>,<n>]}.T)");
-  add("vectors_of_both",
-      "y = relu(BIASED); s = y * spread({const <d>[<n>]}, y) * spread({f32[M,1]}, y);"
-      "c = <d>(s) @ {const <d>[<l>,<n>]}.T; t = tanh(c + spread({const f32[<l>]}, c));"
-      "out <s>(t * spread({const <d>[<l>]}, t) * spread({<d>[M,1]}, t) + {<m>[M,<l>]})");
-  return list;
+  return ChainsOf("fused", types, sizes);
 }
 
 }  // namespace sinter::testing
