@@ -1,21 +1,15 @@
 // Sums over ranks through the real NVRTC for sm_90a: every type, form and number of ranks, and
 // every schedule that the search ranks; products that push what is summed. The compiler port
 // refuses a kernel that spills; here none may.
-#include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/device_model.h"
 #include "src/collective/collective.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/search/search.h"
 #include "tests/compile/kernel_sweep.h"
-#include "tests/support/no_compiler.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-std::unique_ptr<Compiler> Nvrtc() {
-  const char* path = std::getenv("SINTER_NVRTC");
-  return MakeNvrtcCompiler(path == nullptr ? "" : path);
-}
 
 using Kernels = std::vector<testing::SweepKernel>;
 
@@ -183,11 +177,3 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (!sinter::Nvrtc()->ToolchainId().ok()) {
-    return sinter::EndWithoutCompiler("no NVRTC was found");
-  }
-  return RUN_ALL_TESTS();
-}

@@ -1,21 +1,14 @@
 // Kernels of attention through the real NVRTC for sm_90a: the four that planning offers first, of
 // every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
 // may.
-#include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/attention/attention.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "tests/compile/compile_jobs.h"
 #include "tests/support/attention_chains.h"
-#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
-
-const char* Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& schedule) {
   auto own = std::make_shared<AttentionSpec>();
@@ -77,14 +70,3 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto compiler = sinter::MakeNvrtcCompiler(sinter::Variable("SINTER_NVRTC"));
-  const auto toolchain = compiler->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

@@ -13,7 +13,7 @@
 #include "tests/compile/kernel_sweep.h"
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
-#include "tests/support/no_compiler.h"
+#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -296,13 +296,3 @@ TEST_F(CompileTest, EqualRequestsGiveEqualCubins) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto toolchain = sinter::MakeCompiler()->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

@@ -1,14 +1,13 @@
 // Kernels that unpack weights of four bits through the real NVRTC for sm_90a: those that planning
 // offers first, of every form of codes, and of few and many columns, K and rows. The compiler port
 // refuses a kernel that spills.
-#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/ports.h"
 #include "src/chain/problem.h"
 #include "src/fusion/product_runs.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/four_bit_family.h"
 #include "src/plan/grouped_family.h"
 #include "tests/compile/compile_jobs.h"
-#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
@@ -85,14 +84,3 @@ TEST(FourBitCompile, FirstSchedulesDoNotSpill) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto compiler = sinter::MakeNvrtcCompiler("");
-  const auto toolchain = compiler->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

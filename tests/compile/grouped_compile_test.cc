@@ -1,22 +1,15 @@
 // Kernels of grouped products through the real NVRTC for sm_90a: every form of tiles, of products
 // that planning finds in mixtures of experts, also as test builds have them. The compiler port
 // refuses a kernel that spills or draws a C75xx remark; here none may.
-#include "runtime/nvrtc/nvrtc_compiler.h"
-#include "src/chain/problem.h"
+#include "src/base/ports.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "tests/compile/compile_jobs.h"
 #include "tests/support/grouped_ends.h"
-#include "tests/support/no_compiler.h"
 
 namespace sinter {
 namespace {
-
-const char* Nvrtc() {
-  const char* value = std::getenv("SINTER_NVRTC");
-  return value == nullptr ? "" : value;
-}
 
 const GroupedSchedule kWarpDots{0, 1, 0, 2};
 
@@ -130,14 +123,3 @@ TEST(GroupedCompile, WarpsOfAnyKDoNotSpill) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const auto compiler = sinter::MakeNvrtcCompiler(sinter::Nvrtc());
-  const auto toolchain = compiler->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}

@@ -4,7 +4,7 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/arch.h"
 #include "src/base/compile_request.h"
-#include "tests/support/no_compiler.h"
+#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -30,14 +30,3 @@ TEST(ProbeCompile, EveryProbeCompilesWithoutSpillsAndRemarks) {
 
 }  // namespace
 }  // namespace sinter
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  const char* path = std::getenv("SINTER_NVRTC");
-  const auto toolchain = sinter::MakeNvrtcCompiler(path == nullptr ? "" : path)->ToolchainId();
-  if (absl::IsUnavailable(toolchain.status())) {
-    return sinter::EndWithoutCompiler(toolchain.status().message());
-  }
-  return RUN_ALL_TESTS();
-}
