@@ -39,26 +39,22 @@ double RequiredBatchRatio(int64_t m) {
   return 1.0;
 }
 
-std::string BatchText(const std::vector<Row>& rows, const Peers& peers) {
+std::string BatchText(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
     const std::optional<int64_t> m = BatchOf(row);
     if (!m.has_value()) continue;
-    const auto found = peers.find(row.id);
-    const std::optional<double> peer =
-        found == peers.end() ? std::nullopt : std::optional<double>(found->second);
     const std::optional<double> ratio = Ratio(row.cublaslt_cold_us, row.chosen_cold_us);
     const double required = RequiredBatchRatio(*m);
-    absl::StrAppendFormat(&text, "  %4d  %s %s %s %s %s  %s  %.2f  %s   %s\n", *m, row.layout,
+    absl::StrAppendFormat(&text, "  %4d  %s %s %s %s %s  %s  %.2f  %s\n", *m, row.layout,
                           Cell(row.chosen_cold_us), Cell(row.unfused_cold_us),
                           Cell(row.cublaslt_cold_us), Cell(row.limit_us), Cell(ratio), required,
-                          ratio.has_value() ? Verdict(*ratio >= required) : "-",
-                          Cell(Ratio(peer, row.chosen_cold_us)));
+                          ratio.has_value() ? Verdict(*ratio >= required) : "-");
   }
   if (text.empty()) return text;
   return absl::StrCat(
       "batch sweep, cold, plain edges\n"
-      "     M  layout chosen unfused cuBLASLt    limit  cuBLASLt/chosen  required  peer/chosen\n",
+      "     M  layout chosen unfused cuBLASLt    limit  cuBLASLt/chosen  required\n",
       text);
 }
 

@@ -9,8 +9,8 @@ namespace sinter::bench {
 double RequiredBatchRatio(int64_t m);
 
 // The rows of problems/batch_sweep.txt, one line each: serving / chosen, and the required ratio.
-// `peers`: the serving form of another system. Empty when there is no such row.
-std::string BatchText(const std::vector<Row>& rows, const Peers& peers);
+// Empty when there is no such row.
+std::string BatchText(const std::vector<Row>& rows);
 
 // min(unfused, cuBLASLt) / chosen of a row, above 1 where chosen is faster; absent without times.
 std::optional<double> SpeedOf(const Row& row);

@@ -23,15 +23,15 @@ TEST(BatchGoalsTest, RequiredRatioFollowsM) {
 }
 
 TEST(BatchGoalsTest, SaysWhichRatiosAreShort) {
-  const std::string text = BatchText(
-      {RowOf("L128", 100, 110, 121), RowOf("L64", 100, 110, 111), RowOf("S1", 1, 2, 3)}, {});
+  const std::string text =
+      BatchText({RowOf("L128", 100, 110, 121), RowOf("L64", 100, 110, 111), RowOf("S1", 1, 2, 3)});
   EXPECT_THAT(text, HasSubstr("1.21  1.20  reached"));
   EXPECT_THAT(text, HasSubstr("1.11  1.12  SHORT"));
   EXPECT_THAT(text, Not(HasSubstr("S1")));
 }
 
 TEST(BatchGoalsTest, SaysNothingOfOtherProblems) {
-  EXPECT_EQ(BatchText({RowOf("G1", 1, 2, 3)}, {}), "");
+  EXPECT_EQ(BatchText({RowOf("G1", 1, 2, 3)}), "");
 }
 
 TEST(NeverSlowerTest, ComparesWithTheBetterOfBoth) {

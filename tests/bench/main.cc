@@ -14,9 +14,7 @@ int Error(const absl::Status& status) {
 int PrintMarkdown(const Options& o) {
   const absl::StatusOr<Results> results = ReadResults(o.markdown);
   if (!results.ok()) return Error(results.status());
-  const absl::StatusOr<Peers> read = ReadPeers(o.peers);
-  const Peers peers = read.ok() ? *read : Peers{};
-  std::printf("%s\n%s", MarkdownTables(*results, peers).c_str(), Summary(*results, peers).c_str());
+  std::printf("%s\n%s", MarkdownTables(*results).c_str(), Summary(*results).c_str());
   return 0;
 }
 

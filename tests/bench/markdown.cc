@@ -7,23 +7,17 @@ std::string CellOf(const std::optional<double>& value) {
   return value.has_value() ? absl::StrFormat("%.2f", *value) : "-";
 }
 
-std::optional<double> PeerOf(const Row& row, const Peers& peers) {
-  const auto found = peers.find(row.id);
-  return found == peers.end() ? std::nullopt : std::optional<double>(found->second);
-}
-
 std::optional<double> RatioOf(const std::optional<double>& a, const std::optional<double>& b) {
   if (!a.has_value() || !b.has_value() || *b <= 0) return std::nullopt;
   return *a / *b;
 }
 
 constexpr char kHeader[] =
-    "| id | chosen | predicted | us | fused | unfused | cuBLASLt | best peer | limit | peer / us | "
-    "cuBLASLt / us | limit / us | us with PDL | mJ | mJ unfused | mJ cuBLASLt | error |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    "| id | chosen | predicted | us | fused | unfused | cuBLASLt | limit | cuBLASLt / us | "
+    "limit / us | us with PDL | mJ | mJ unfused | mJ cuBLASLt | error |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
-std::string Line(const Row& row, const Peers& peers) {
-  const std::optional<double> peer = PeerOf(row, peers);
+std::string Line(const Row& row) {
   const std::vector<std::string> cells = {
       row.id,
       row.chosen,
@@ -32,9 +26,7 @@ std::string Line(const Row& row, const Peers& peers) {
       CellOf(row.fused_cold_us),
       CellOf(row.unfused_cold_us),
       CellOf(row.cublaslt_cold_us),
-      CellOf(peer),
       CellOf(row.limit_us),
-      CellOf(RatioOf(peer, row.chosen_cold_us)),
       CellOf(RatioOf(row.cublaslt_cold_us, row.chosen_cold_us)),
       CellOf(RatioOf(row.limit_us, row.chosen_cold_us)),
       CellOf(row.chosen_pdl_us),
@@ -77,8 +69,7 @@ std::string Spread(const char* what, const std::vector<double>& ratios,
   return text + "\n";
 }
 
-std::string LayoutSummary(const Results& results, const std::string& layout, const Peers& peers) {
-  const auto peer = [&](const Row& r) { return PeerOf(r, peers); };
+std::string LayoutSummary(const Results& results, const std::string& layout) {
   const auto chosen = [](const Row& r) { return r.chosen_cold_us; };
   const auto fused = [](const Row& r) { return r.fused_cold_us; };
   const auto unfused = [](const Row& r) { return r.unfused_cold_us; };
@@ -90,44 +81,21 @@ std::string LayoutSummary(const Results& results, const std::string& layout, con
     return std::min(*r.unfused_cold_us, *r.cublaslt_cold_us);
   };
   std::string text = absl::StrCat(
-      Spread("best peer / chosen", Ratios(results, layout, peer, chosen), {1.0, 0.9}),
       Spread("cuBLASLt / chosen", Ratios(results, layout, lt, chosen), {1.0}),
       Spread("cuBLASLt / unfused", Ratios(results, layout, lt, unfused), {1.0, 0.8}),
       Spread("unfused / fused", Ratios(results, layout, unfused, fused), {1.0, 0.8}),
       Spread("better of both / chosen", Ratios(results, layout, better, chosen), {1.0}),
       Spread("limit / chosen", Ratios(results, layout, limit, chosen), {}));
   for (const char* group : {"G", "S"}) {
-    absl::StrAppend(&text,
-                    Spread(absl::StrCat(group, ": best peer / chosen").c_str(),
-                           Ratios(results, layout, peer, chosen, group), {1.12}),
-                    Spread(absl::StrCat(group, ": limit / chosen").c_str(),
-                           Ratios(results, layout, limit, chosen, group), {0.68, 0.80}));
+    absl::StrAppend(&text, Spread(absl::StrCat(group, ": limit / chosen").c_str(),
+                                  Ratios(results, layout, limit, chosen, group), {0.68, 0.80}));
   }
   return text.empty() ? "" : absl::StrCat("layout ", layout, ", cold, plain edges\n", text);
 }
 
 }  // namespace
 
-absl::StatusOr<Peers> ReadPeers(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) return absl::NotFoundError(absl::StrCat("cannot read '", file, "'"));
-  Peers peers;
-  std::string line;
-  for (int number = 1; std::getline(stream, line); ++number) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string id;
-    double us = 0;
-    if (!(words >> id)) continue;
-    if (!(words >> us) || us <= 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file, ":", number, ": wants an id and microseconds"));
-    }
-    peers[id] = us;
-  }
-  return peers;
-}
-
-std::string MarkdownTables(const Results& results, const Peers& peers) {
+std::string MarkdownTables(const Results& results) {
   std::string text =
       absl::StrCat(results.machine.gpu, ", driver ", results.machine.driver, ", commit ",
                    results.source.commit.substr(0, 12), results.source.dirty ? " (modified)" : "",
@@ -135,7 +103,7 @@ std::string MarkdownTables(const Results& results, const Peers& peers) {
   for (const std::string layout : {"oi", "io"}) {
     std::string lines;
     for (const Row& row : results.rows) {
-      if (row.layout == layout) absl::StrAppend(&lines, Line(row, peers));
+      if (row.layout == layout) absl::StrAppend(&lines, Line(row));
     }
     if (lines.empty()) continue;
     absl::StrAppend(&text, "\nLayout ", layout, ", microseconds, cold, plain graph edges\n\n",
@@ -144,10 +112,10 @@ std::string MarkdownTables(const Results& results, const Peers& peers) {
   return text;
 }
 
-std::string Summary(const Results& results, const Peers& peers) {
+std::string Summary(const Results& results) {
   const auto wrong = std::count_if(results.rows.begin(), results.rows.end(),
                                    [](const Row& r) { return !r.correct; });
-  return absl::StrCat(LayoutSummary(results, "oi", peers), LayoutSummary(results, "io", peers),
+  return absl::StrCat(LayoutSummary(results, "oi"), LayoutSummary(results, "io"),
                       results.rows.size(), " rows, ", wrong, " wrong or incomplete\n");
 }
 

@@ -72,7 +72,6 @@ void AddMeasuring(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--out", o.out,
                  "results file; default: tests/bench/results/<gpu>-<date>-<commit>[-mode]");
-  app.add_option("--peers", o.peers, "best times of other systems, for tables and the summary");
   app.add_option("--cublaslt", o.cublaslt, "libcublasLt to open");
   app.add_option("--random-elements", o.random_elements, "of a random graph's first shape")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));

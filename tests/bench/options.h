@@ -31,7 +31,6 @@ struct Options {
   std::vector<std::string> graphs;         // files and folders of --graphs
   std::string layout;                      // empty: the mode's own
   std::string only, out, markdown, cublaslt;
-  std::string peers = "tests/bench/peers.txt";
   std::string profile = "fused", strata = "time";
   int device = 0, seeds = 1, replays = 15, compile_threads = 1;
   int sweep = 0, rank = 0, random_problems = 0, random_graphs = 0;  // 0: not that mode

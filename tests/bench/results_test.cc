@@ -1,13 +1,9 @@
 #include "tests/bench/markdown.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 namespace sinter::bench {
 namespace {
-
-std::string TextOf(const std::string& file) {
-  std::ifstream stream(file);
-  return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-}
 
 TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   const std::string file = ::testing::TempDir() + "/sinter_bench_results.json";
@@ -44,14 +40,14 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   EXPECT_EQ(read.graphs[0].chosen_us, 170.5);
   EXPECT_EQ(read.graphs[0].untuned_us, 180.5);
   EXPECT_FALSE(read.graphs[0].unfused_us.has_value());
-  EXPECT_THAT(TextOf(file), HasSubstr("\"kind\":\"rank\""));
-  EXPECT_THAT(TextOf(file), Not(HasSubstr("\"sweep\"")));
+  EXPECT_THAT(FileText(file), HasSubstr("\"kind\":\"rank\""));
+  EXPECT_THAT(FileText(file), Not(HasSubstr("\"sweep\"")));
   std::remove(file.c_str());
 }
 
 TEST(ResultsTest, CommittedFilesReadAndMakeTables) {
   const auto read = Got(ReadResults("tests/bench/results/h200-2026-11-21-42dad2d.json"));
-  EXPECT_THAT(MarkdownTables(read, {}), HasSubstr("| S8 | "));
+  EXPECT_THAT(MarkdownTables(read), HasSubstr("| S8 | "));
 }
 
 TEST(ResultsTest, TableHasOneCellAColumn) {
@@ -60,7 +56,7 @@ TEST(ResultsTest, TableHasOneCellAColumn) {
   row.id = "S8";
   row.layout = "oi";
   results.rows = {row};
-  const std::string text = MarkdownTables(results, {{"S8", 16.29}});
+  const std::string text = MarkdownTables(results);
   std::vector<std::ptrdiff_t> bars;
   size_t begin = 0;
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {

@@ -8,17 +8,14 @@ namespace {
 constexpr int64_t kFewCheckedRows = 16;
 constexpr int kFirstReplays = 7;
 
-void PrintRow(const Row& r, const Peers& peers) {
-  const auto peer = peers.find(r.id);
-  const std::optional<double> best =
-      peer == peers.end() ? std::nullopt : std::optional<double>(peer->second);
+void PrintRow(const Row& r) {
   std::printf(
-      "%-4s %s %-7s predicted %s chosen %s fused %s hot %s unfused %s pdl %s lt %s peer %s "
+      "%-4s %s %-7s predicted %s chosen %s fused %s hot %s unfused %s pdl %s lt %s "
       "limit %s host %s rel %.1e max %.3f %s\n",
       r.id.c_str(), r.layout.c_str(), r.chosen.c_str(), Figure(r.predicted_us).c_str(),
       Figure(r.chosen_cold_us).c_str(), Figure(r.fused_cold_us).c_str(),
       Figure(r.fused_hot_us).c_str(), Figure(r.unfused_cold_us).c_str(),
-      Figure(r.chosen_pdl_us).c_str(), Figure(r.cublaslt_cold_us).c_str(), Figure(best).c_str(),
+      Figure(r.chosen_pdl_us).c_str(), Figure(r.cublaslt_cold_us).c_str(),
       Figure(r.limit_us).c_str(), Figure(r.host_us).c_str(), r.rel_error.value_or(-1),
       r.max_error.value_or(-1), r.correct ? "ok" : "WRONG");
   if (r.chosen_mj_per_call.has_value()) {
@@ -56,7 +53,7 @@ bool MeasureAll(Session* session, const MeasureOptions& measuring, const Wanted&
   return session->MeasureEach(wanted, [&](const Case& c, const PreparedCase& prepared) {
     std::vector<Row>& rows = session->results().rows;
     rows.push_back(MeasureCase(session->ports(), c, prepared, lt, measuring, session->watchdog()));
-    PrintRow(rows.back(), session->peers());
+    PrintRow(rows.back());
     return rows.back().correct;
   });
 }
@@ -82,8 +79,8 @@ int RunCases(Session* session) {
   }
   const bool right = MeasureAll(session, measuring, {.batch_invariant = o.batch_invariant});
   const Results& results = session->results();
-  std::printf("%s%s%s", BatchText(results.rows, session->peers()).c_str(),
-              BatchInvariantText(results.rows).c_str(), Summary(results, session->peers()).c_str());
+  std::printf("%s%s%s", BatchText(results.rows).c_str(), BatchInvariantText(results.rows).c_str(),
+              Summary(results).c_str());
   return right ? 0 : 1;
 }
 

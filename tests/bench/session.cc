@@ -40,8 +40,6 @@ absl::Status Session::Start(absl::string_view suffix) {
     untuned_ = Engine::Create(std::move(others), config, log);
   }
   if (options_.measure > 0) results_.tuning_set = absl::StrCat("measured ", options_.measure);
-  absl::StatusOr<Peers> peers = ReadPeers(options_.peers);
-  if (peers.ok()) peers_ = *std::move(peers);
   if (options_.out.empty()) {
     options_.out =
         absl::StrCat(absl::StripSuffix(DefaultFileName(results_), ".json"), suffix, ".json");

@@ -27,7 +27,6 @@ class Session {
   const std::vector<Case>& cases() const { return cases_; }
   // All cases; cases of several sequences are cut into parts.
   absl::StatusOr<std::vector<Case>> Parts() const;
-  const Peers& peers() const { return peers_; }
   Results& results() { return results_; }
   gpu_testing::Watchdog* watchdog() { return &watchdog_; }
 
@@ -63,7 +62,6 @@ class Session {
   std::shared_ptr<Engine> untuned_;  // without the tuning set; null without one
   std::vector<Case> cases_;
   Results results_;
-  Peers peers_;
   std::optional<LtContext> lt_;
   bool lt_tried_ = false;
 };
