@@ -207,34 +207,48 @@ TEST(ScaledAbi, QuantizeIsThatOfTheText) {
             DigestOfText("quantize rows=M cols=256 granularity=group ue8m0=1 upper_bound=3"));
 }
 
-TEST(ScaledAbi, ProductsAreThoseOfTheText) {
-  const ChainPtr one = EmptyChain(), two = EmptyChain(), three = EmptyChain();
+// Products of k, n and l columns, whose results are rounded.
+Digest MatmulOfCodes(int64_t n, int64_t k, const sinter_linear_options& options) {
+  const ChainPtr chain = EmptyChain();
+  sinter_chain* c = chain.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, k), w = ScaledInput(c, n, k);
   sinter_value y = SINTER_NO_VALUE;
-  {
-    const sinter_scaled a = ScaledInput(one.get(), SINTER_DIM_M, 64);
-    const sinter_scaled w = ScaledInput(one.get(), 48, 64);
-    const auto options = Sized(sinter_linear_options{.activation = SINTER_ACTIVATION_RELU});
-    Ok(sinter_chain_add_scaled_matmul, one.get(), a, w, &options, &y);
-    EXPECT_EQ(FinishedDigest(one.get(), {Rounded(one.get(), y)}),
-              DigestOfText("scaled_matmul m=M n=48 k=64 act=relu"));
-  }
-  {
-    const sinter_scaled a = ScaledInput(two.get(), SINTER_DIM_M, 64);
-    const sinter_scaled w1 = ScaledInput(two.get(), 48, 64), w2 = ScaledInput(two.get(), 32, 48);
-    const auto options = Sized(sinter_gemm_chain_options{.activation = SINTER_ACTIVATION_GELU_ERF});
-    Ok(sinter_chain_add_scaled_gemm_chain, two.get(), a, w1, w2, nullptr, &options, &y);
-    EXPECT_EQ(FinishedDigest(two.get(), {Rounded(two.get(), y)}),
-              DigestOfText("scaled_gemm_chain m=M n=48 k=64 l=32 act=gelu_erf"));
-  }
-  sinter_chain* c = three.get();
-  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64), gate = ScaledInput(c, 48, 64);
-  const sinter_scaled up = ScaledInput(c, 48, 64), down = ScaledInput(c, 32, 48);
-  const auto options = Sized(sinter_gated_ffn_options{.activation = SINTER_ACTIVATION_SILU});
+  Ok(sinter_chain_add_scaled_matmul, c, a, w, &options, &y);
+  return FinishedDigest(c, {Rounded(c, y)});
+}
+
+Digest GemmChainOfCodes(int64_t n, int64_t k, int64_t l, const sinter_gemm_chain_options& options) {
+  const ChainPtr chain = EmptyChain();
+  sinter_chain* c = chain.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, k), w1 = ScaledInput(c, n, k);
+  const sinter_scaled w2 = ScaledInput(c, l, n);
+  sinter_value y = SINTER_NO_VALUE;
+  Ok(sinter_chain_add_scaled_gemm_chain, c, a, w1, w2, nullptr, &options, &y);
+  return FinishedDigest(c, {Rounded(c, y)});
+}
+
+Digest GatedFfnOfCodes(int64_t n, int64_t k, int64_t l, const sinter_quantize_options* quantize,
+                       const sinter_gated_ffn_options& options) {
+  const ChainPtr chain = EmptyChain();
+  sinter_chain* c = chain.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, k), gate = ScaledInput(c, n, k);
+  const sinter_scaled up = ScaledInput(c, n, k), down = ScaledInput(c, l, n);
+  sinter_value y = SINTER_NO_VALUE;
+  Ok(sinter_chain_add_scaled_gated_ffn, c, a, gate, up, down, quantize, &options, &y);
+  return FinishedDigest(c, {Rounded(c, y)});
+}
+
+TEST(ScaledAbi, ProductsAreThoseOfTheText) {
+  const auto relu = Sized(sinter_linear_options{.activation = SINTER_ACTIVATION_RELU});
+  EXPECT_EQ(MatmulOfCodes(48, 64, relu), DigestOfText("scaled_matmul m=M n=48 k=64 act=relu"));
+  const auto gelu = Sized(sinter_gemm_chain_options{.activation = SINTER_ACTIVATION_GELU_ERF});
+  EXPECT_EQ(GemmChainOfCodes(48, 64, 32, gelu),
+            DigestOfText("scaled_gemm_chain m=M n=48 k=64 l=32 act=gelu_erf"));
   sinter_quantize_options quantize = SINTER_INIT(sinter_quantize_options);
   quantize.granularity = SINTER_SCALE_TENSOR;
   quantize.eps = 1e-6;
-  Ok(sinter_chain_add_scaled_gated_ffn, c, a, gate, up, down, &quantize, &options, &y);
-  EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+  const auto silu = Sized(sinter_gated_ffn_options{.activation = SINTER_ACTIVATION_SILU});
+  EXPECT_EQ(GatedFfnOfCodes(48, 64, 32, &quantize, silu),
             DigestOfText("scaled_gated_ffn m=M n=48 k=64 l=32 act=silu quantize=tensor "
                          "quantize_eps=1e-6"));
 }
@@ -272,31 +286,12 @@ TEST(ScaledAbi, ProductsOfExpertsAreThoseOfTheText) {
 }
 
 TEST(ScaledAbi, TheFlagOfFastSumsIsThatOfTheText) {
-  const ChainPtr one = EmptyChain(), two = EmptyChain(), three = EmptyChain();
-  sinter_value y = SINTER_NO_VALUE;
-  {
-    sinter_chain* c = one.get();
-    const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), w = ScaledInput(c, 48, 256);
-    const auto options = Sized(sinter_linear_options{.flags = SINTER_ACCUMULATE_FAST});
-    Ok(sinter_chain_add_scaled_matmul, c, a, w, &options, &y);
-    EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
-              DigestOfText("scaled_matmul m=M n=48 k=256 accumulate=fast"));
-  }
-  {
-    sinter_chain* c = two.get();
-    const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), w1 = ScaledInput(c, 160, 256);
-    const sinter_scaled w2 = ScaledInput(c, 32, 160);
-    const auto options = Sized(sinter_gemm_chain_options{.flags = SINTER_ACCUMULATE_FAST});
-    Ok(sinter_chain_add_scaled_gemm_chain, c, a, w1, w2, nullptr, &options, &y);
-    EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
-              DigestOfText("scaled_gemm_chain m=M n=160 k=256 l=32 act=identity accumulate=fast"));
-  }
-  sinter_chain* c = three.get();
-  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), gate = ScaledInput(c, 160, 256);
-  const sinter_scaled up = ScaledInput(c, 160, 256), down = ScaledInput(c, 32, 160);
-  const auto options = Sized(sinter_gated_ffn_options{.flags = SINTER_ACCUMULATE_FAST});
-  Ok(sinter_chain_add_scaled_gated_ffn, c, a, gate, up, down, nullptr, &options, &y);
-  EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+  constexpr uint32_t kFast = SINTER_ACCUMULATE_FAST;
+  EXPECT_EQ(MatmulOfCodes(48, 256, Sized(sinter_linear_options{.flags = kFast})),
+            DigestOfText("scaled_matmul m=M n=48 k=256 accumulate=fast"));
+  EXPECT_EQ(GemmChainOfCodes(160, 256, 32, Sized(sinter_gemm_chain_options{.flags = kFast})),
+            DigestOfText("scaled_gemm_chain m=M n=160 k=256 l=32 act=identity accumulate=fast"));
+  EXPECT_EQ(GatedFfnOfCodes(160, 256, 32, nullptr, Sized(sinter_gated_ffn_options{.flags = kFast})),
             DigestOfText("scaled_gated_ffn m=M n=160 k=256 l=32 act=identity accumulate=fast"));
 }
 

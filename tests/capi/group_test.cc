@@ -239,9 +239,8 @@ TEST(Group, AWrongBufferCountIsFoundBehindTheExchange) {
   const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
   const ContextPtr target = MakeTarget();
   const ChainPtr chain = FromText("all_reduce rows=M cols=64 ranks=2");
-  sinter_plan* prepared = nullptr;
-  ASSERT_TRUE(Ok(sinter_prepare, target.get(), chain.get(), 16, nullptr, &prepared));
-  const PlanPtr plan(prepared);
+  const auto plan = Made<PlanPtr>(sinter_prepare, target.get(), chain.get(), 16, nullptr);
+  ASSERT_NE(plan, nullptr);
   meeting.status = SINTER_ABORTED;
   const sinter_device_ptr buffer = 0x1000;
   sinter_binding* binding = nullptr;
