@@ -151,11 +151,6 @@ TEST(Defaults, ZeroIsNoValueOfItsOwn) {
   }
 }
 
-std::string FileText(const char* path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 TEST(Defaults, AreTheDocumentedOnes) {
   const std::string layer = sinter::kDefaultLayerNormEps.text,
                     rms = sinter::kDefaultRmsNormEps.text;

@@ -4,7 +4,6 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "tests/gpu/gpu_tests.h"
-#include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/attention_chains.h"
 

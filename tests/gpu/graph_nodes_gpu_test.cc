@@ -7,7 +7,6 @@
 #include "src/engine/bound_plan.h"
 #include "src/product/dataflow/dataflow.h"
 #include "tests/gpu/late_kernel.h"
-#include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
 
 namespace sinter::gpu_testing::graph_nodes {

@@ -4,11 +4,8 @@
 #include "src/engine/bound_plan.h"
 #include "src/plan/grouped_family.h"
 #include "src/reference/reference.h"
-#include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
-#include "tests/support/chains.h"
 #include "tests/support/grouped_ends.h"
-#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::grouped {
 namespace {

@@ -1,7 +1,5 @@
 #include "src/engine/bound_plan.h"
 #include "src/engine/module_cache.h"
-#include "tests/support/on_threads.h"
-#include "tests/support/test.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {

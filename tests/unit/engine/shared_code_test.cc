@@ -1,6 +1,5 @@
 #include "src/stitch/precision.h"
 #include "src/stitch/program.h"
-#include "tests/support/read_chain.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {

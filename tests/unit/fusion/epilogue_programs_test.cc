@@ -3,7 +3,6 @@
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/header_digests.h"
 #include "tests/support/product_in.h"
-#include "tests/support/read_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 

@@ -2,7 +2,6 @@
 // gated FFN, from a router's logits to the next norm. Each plans in the kernels that docs/chains.md
 // says.
 #include "src/reference/reference.h"
-#include "tests/support/read_chain.h"
 #include "tests/unit/fusion/grouped_plans.h"
 
 namespace sinter {

@@ -6,7 +6,6 @@
 #include "src/fusion/stitch/stitch_graph.h"
 #include "src/grouped/grouped.h"
 #include "tests/support/grouped_ends.h"
-#include "tests/support/read_chain.h"
 
 namespace sinter {
 namespace {

@@ -4,8 +4,6 @@
 #include "tests/support/drawn.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/read_chain.h"
-#include "tests/support/recipes/recipe_check.h"
 #include "tests/support/split_chain.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/fusion_tests.h"

@@ -1,7 +1,6 @@
 // Only a cast rounds. A value in memory between two kernels is at least as wide as in the chain,
 // unless only GEMMs read it, which multiply 16 bits.
 #include "src/base/launch_recipe.h"
-#include "src/chain/builder.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "src/plan/plan.h"

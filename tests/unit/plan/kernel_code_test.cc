@@ -2,12 +2,10 @@
 
 #include "src/explain/explain.h"
 #include "src/plan/family.h"
-#include "src/plan/plan.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/support/sum_family.h"
-#include "tests/support/test.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {

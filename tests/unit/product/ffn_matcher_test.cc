@@ -1,6 +1,5 @@
 // Matcher: FFNs in every variant, as the builder makes them and as callers may spell them.
 #include "src/product/matcher.h"
-#include "tests/support/chains.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 

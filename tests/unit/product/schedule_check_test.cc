@@ -1,5 +1,4 @@
 #include "src/product/matcher.h"
-#include "src/product/schedule.h"
 #include "src/product/search/search.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/read_chain.h"

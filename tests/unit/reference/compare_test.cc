@@ -1,7 +1,6 @@
 // Error measures: what passes, what never does.
 #include "src/reference/compare.h"
 
-#include "src/chain/problem.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"

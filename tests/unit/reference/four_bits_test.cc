@@ -1,5 +1,4 @@
 // Weights of four bits against tables of their codes, for every byte.
-#include "tests/support/chains.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/reference/tensors.h"

@@ -1,7 +1,6 @@
 #include <elf.h>
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/arch.h"
 #include "src/base/digest.h"
 #include "tests/fakes/fake_nvrtc.h"

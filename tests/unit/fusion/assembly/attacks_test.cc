@@ -1,5 +1,4 @@
 #include "tests/unit/fusion/assembly/bound_addresses.h"
-#include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/decision_mutator.h"
 #include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/fusion_tests.h"

@@ -3,7 +3,6 @@
 
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/fusion/stitch/stitch_graph.h"
-#include "tests/support/read_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {
