@@ -15,36 +15,8 @@ void ExpectRoundTrip(const Chain& chain) {
 }
 
 TEST(ChainJson, RoundTripsEveryTextKind) {
-  for (const char* line :
-       {"gemm_chain m=1 n=8 k=8 l=8 act=gelu_tanh bias1=1 bias2=1",
-        "gated_ffn m=1 n=8 k=8 l=8 act=gelu_erf bias1=1 bias2=1 layout=io",
-        "gate_up m=1 n=8 k=8 act=silu",
-        "layernorm rows=1 cols=8",
-        "masked_softmax rows=1 cols=8",
-        "residual_rmsnorm rows=1 cols=8",
-        "rope rows=1 heads=2 dim=8",
-        "lstm_cell rows=1 hidden=8",
-        "gru_cell rows=1 hidden=8",
-        "next_token rows=1 cols=9000 count=20 temperature=1 k=1 top_p=1 min_p=1 logprob=1",
-        "top_k rows=1 cols=8 k=3",
-        "argmax rows=1 cols=8",
-        "cumsum rows=1 cols=8",
-        "dropout rows=1 cols=8 p=0.5",
-        "gather rows=1 table=9 cols=8 ids=s64",
-        "scatter rows=1 table=9 cols=8 ids=s64",
-        "pool b=1 ic=8 h=5 w=4 k=3,2 stride=2 pad=1,0,1,0",
-        "grouped_matmul m=1 experts=3 top=2 n=4 k=8",
-        "grouped_matmul_ends m=1 experts=3 n=4 k=8",
-        "grouped_gated_ffn m=1 experts=3 top=2 n=8 k=16 l=4 act=silu order=interleaved bias1=1 "
-        "bias2=1 alpha=1.702 beta=1 limit=7",
-        "grouped_gated_ffn m=1 experts=3 top=1 n=8 k=16 l=4 act=silu weight=input",
-        "grouped_gated_ffn m=1 experts=3 top=2 n=8 k=16 l=4 act=silu order=up_gate layout=io",
-        "scaled_grouped_matmul m=1 experts=3 top=2 n=4 k=8 scales=tensor",
-        "scaled_grouped_gated_ffn m=M experts=3 top=2 n=128 k=256 l=4 act=silu scales=group "
-        "quantize=group",
-        "depthwise_conv b=1 ic=8 h=5 w=4 k=3 dilation=1,2 bias=1",
-        "bias_gelu_residual_layernorm rows=1 cols=8"}) {
-    ExpectRoundTrip(ParseProblem(line)->chain);
+  for (const std::string& line : LinesOf("tests/unit/chain/text_kinds.txt")) {
+    ExpectRoundTrip(Got(ParseProblem(line), line).chain);
   }
 }
 
