@@ -6,8 +6,8 @@
 #include "src/base/arch.h"
 #include "src/base/data_sheets.h"
 #include "tests/support/chips.h"
+#include "tests/support/refusals.h"
 #include "tests/support/small_cubin.h"
-#include "tests/support/test.h"
 
 namespace sinter {
 namespace {
@@ -169,49 +169,13 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
-  const struct {
-    const char* from;
-    const char* to;
-    const char* message;
-  } kRows[] = {
-      {"sm_count = 132", "sm_count = 0", "sm_count = \"0\", must be an integer in 1..4096"},
-      {"sm_count = 132", "sm_count = 1.5", "must be an integer"},
-      {"threads_per_sm = 2048", "threads_per_sm = 512", "must be an integer in 1024..65536"},
-      {"sm_count = 132", "sm_count = 99999999999", "must be an integer"},
-      {"sm_count = 132", "sm_count =", "sm_count = \"\""},
-      {"sm_count = 132", "sm_count 132", "line 4 is not of the form key = value [provenance]"},
-      {"sm_count = 132", "sm_count = 1\nsm_count = 132", "repeats key \"sm_count\""},
-      {"sm_count = 132", "sms = 1 [measured]\nsm_count = 132", "unknown key \"sms\""},
-      {"sm_count = 132", "sm_count = 100", "resident_clusters of size 1 = 132, must fit"},
-      {"shared_bytes_per_block = 232448", "shared_bytes_per_block = 262145",
-       "must be an integer in 1024..262144"},
-      {"measured = true", "measured = yes", "must be true or false"},
-      {"measured = true", "measured = true [fitted]", "measured = true has a provenance"},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62", "launch_us = 0.62 has no provenance"},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [guessed]",
-       "launch_us: unknown provenance \"guessed\", must be measured, architecture or fitted"},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62 []", "unknown provenance \"\""},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured from]", "unknown provenance"},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured from a b]", "unknown provenance"},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured", "is not of the form"},
-      {"launch_us = 0.62 [measured]", "launch_us = 0.62 [measured] 1", "is not of the form"},
-      {"name = h200", "name = h 200", "letters, digits"},
-      {"name = h200", "name = ", "1..64 letters"},
-      {"clock_mhz = 1980", "clock_mhz = nan", "clock_mhz = \"nan\", must be a number"},
-      {"clock_mhz = 1980", "clock_mhz = inf", "must be a number"},
-      {"clock_mhz = 1980", "clock_mhz = -1", "must be a number"},
-      {"launch_us = 0.62", "launch_us = 1e300", "must be a number in 0..1e+06"},
-      {"launch_us = 0.62", "launch_us = 0.62us", "must be a number"},
-      {"resident_clusters = 132 66 30 15 7", "resident_clusters = 132 66 30 15", "5 numbers"},
-      {"resident_clusters = 132 66 30 15 7", "resident_clusters = 132 66 30 15 7 3", "5 numbers"},
-      {"resident_clusters = 132 66 30 15 7", "resident_clusters = 132 66 x 15 7", "\"x\""},
-      {"resident_clusters = 132 66 30 15 7", "resident_clusters = 132 66 30 15 9", "of size 16"},
-  };
-  for (const auto& row : kRows) {
-    const std::string text = absl::StrReplaceAll(H200().ToText(), {{row.from, row.to}});
-    ASSERT_NE(text, H200().ToText()) << row.from;
-    EXPECT_TRUE(Fails(DeviceModel::FromText(text), absl::StatusCode::kInvalidArgument, row.message))
-        << row.to;
+  for (const auto& [change, message] : RefusalsOf("tests/unit/base/bad_models.txt", "models")) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(change, " -> ");
+    const std::string to = absl::StrReplaceAll(parts.second, {{";", "\n"}});
+    const std::string text = absl::StrReplaceAll(H200().ToText(), {{parts.first, to}});
+    ASSERT_NE(text, H200().ToText()) << change;
+    EXPECT_TRUE(Fails(DeviceModel::FromText(text), absl::StatusCode::kInvalidArgument, message))
+        << change;
   }
 }
 

@@ -47,11 +47,6 @@ TEST(BadScaled, CompositesAreRefusedWithTheirMessage) {
           "scaled_gated_ffn(a, row, w, column, w, column, w2, small_row, act=silu)");
 }
 
-struct BadText {
-  const char* text;
-  const char* message;
-};
-
 TEST(BadScaled, TextIsRefusedWithItsMessage) { ExpectRefusedLines("lines of 8 bits"); }
 
 TEST(BadScaled, JsonIsRefusedWithItsMessage) {
@@ -60,25 +55,9 @@ TEST(BadScaled, JsonIsRefusedWithItsMessage) {
            R"({"id":1,"dtype":"e4m3","dims":[8,128]},{"id":2,"dtype":"f32","dims":[]}],"ops":[)" +
            op + R"(],"outputs":[{"value":3}]})";
   };
-  const BadText cases[] = {
-      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2]})",
-       "ops[0]: op 3 (scaled_matmul): operands are 3, must be 4"},
-      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"transpose_b":true})",
-       "ops[0].transpose_b: unknown key"},
-      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,0]})",
-       "ops[0]: op 3 (scaled_matmul): dtype of scale_w is e4m3, must be f32"},
-      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"dtype":"bf16"})",
-       "ops[0]: type is bf16[M,8], must be f32[M,8]"},
-      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"accumulate":"slow"})",
-       "ops[0].accumulate: accumulate is slow, must be one of promoted fast"},
-      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"accumulate":1})",
-       "ops[0].accumulate: must be a string"},
-      {R"({"id":3,"op":"matmul","in":[0,1],"accumulate":"fast"})",
-       "ops[0].accumulate: unknown key"},
-      {R"({"id":3,"op":"matmul","in":[0,1]})", "ops[0]: op 3 (matmul): k of a is 128, k of b is 8"},
-  };
-  for (const BadText& bad : cases) {
-    EXPECT_EQ(std::string(ChainFromJson(with(bad.text)).status().message()), bad.message);
+  for (const auto& [op, message] :
+       RefusalsOf("tests/unit/chain/refused_calls.txt", "json of 8 bits")) {
+    EXPECT_EQ(ChainFromJson(with(op)).status().message(), message);
   }
 }
 

@@ -1,6 +1,7 @@
 // Matcher: FFNs in every variant, as the builder makes them and as callers may spell them.
 #include "src/product/matcher.h"
 #include "tests/support/read_chain.h"
+#include "tests/support/refusals.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -129,33 +130,8 @@ TEST(MatchFfn, NoSpecRoundsASumThatItHasNot) {
 }
 
 TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
-  constexpr char kTwo[] =
-      "a: bf16[M,16]$0; w1: bf16[16,16]; w2: $1[16,16];"
-      "out bf16(linear(linear(a, w1, none, relu), w2, none$2))";
-  const struct {
-    const char* what;
-    std::string chain;
-    const char* message;
-  } cases[] = {
-      {"no product", "x: f32[M,4]; out tanh(x)",
-       "op 1 (tanh) has no product with a weight below it"},
-      {"an input", "x: f32[2,4]; out x", "the output is an input"},
-      {"rank 1", "x: f32[4]; out x", "the output is f32[4], its rank must be at least 2"},
-      {"mixed layouts", absl::Substitute(kTwo, "", "bf16", ", layout=io"),
-       "w2 is io, w1 oi: all weights must be alike"},
-      {"mixed dtypes", absl::Substitute(kTwo, "", "f32", ""), "dtype of w2 is f32, of a bf16"},
-      {"strided columns", absl::Substitute(kTwo, " strides(1, 64)", "bf16", ""),
-       "strides of a are [1,64], must be [at least 16,1]"},
-      {"f16 result of bf16", "a: bf16[M,16]; w: bf16[16,16]; out f16(linear(a, w, none))",
-       "the output is f16, the inputs are bf16: cast it to bf16 or f32"},
-      {"gate and up of different activations",
-       "a: f32[M,16]; g, u: f32[16,16]; gate = linear(a, g, none, silu);"
-       "out gate * linear(gate, u, none)",
-       "op 7 (mul) has products of different rows below it"},
-  };
-  for (const auto& refused : cases) {
-    EXPECT_EQ(MatchProducts(ReadChain(refused.chain)).status().message(), refused.message)
-        << refused.what;
+  for (const auto& [chain, message] : RefusalsOf("tests/unit/product/refused_chains.txt", "ffns")) {
+    EXPECT_EQ(MatchProducts(ReadChain(chain)).status().message(), message) << chain;
   }
 }
 

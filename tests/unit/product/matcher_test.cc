@@ -3,10 +3,13 @@
 #include "src/product/matcher.h"
 
 #include "tests/support/read_chain.h"
+#include "tests/support/refusals.h"
 #include "tests/support/test.h"
 
 namespace sinter {
 namespace {
+
+constexpr char kRefused[] = "tests/unit/product/refused_chains.txt";
 
 ProductsSpec RandomSpec(std::mt19937* random) {
   ProductsSpec spec;
@@ -233,25 +236,7 @@ TEST(MatchProducts, RefusesWindowsOfAResult) {
 }
 
 TEST(MatchProducts, WindowsThatNoLoadTakesAreRefusedByName) {
-  const std::pair<const char*, const char*> rows[] = {
-      {"conv b=M ic=68 h=9 w=7 oc=8 k=3",
-       "channels 68 are not a multiple of 8 (16-byte pixels of tensor maps)"},
-      {"conv b=M ic=64 h=300 w=7 oc=8 k=3 pad=130",
-       "padding 130 is not in [0, 128] (corners of im2col maps)"},
-      {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=150,1 pad=0",
-       "filter reach 300 is not in [0, 255] (offsets of im2col loads)"},
-      {"conv b=M ic=64 h=900 w=7 oc=8 k=3,1 dilation=70,1 pad=0",
-       "filter reach past the padding 140 is not in [-127, 128] (corners of im2col maps)"},
-      {"conv b=M ic=64 h=40 w=40 oc=8 k=3 stride=9",
-       "stride 9 is not in [1, 8] (element strides of tensor maps)"},
-      {"conv b=M ic=36 h=9 w=7 oc=72 k=3 groups=3",
-       "channels 12 of a group are not a multiple of 8 (16-byte pixels of tensor maps)"},
-      {"conv b=M ic=32 h=9 w=7 oc=12 k=3 groups=2",
-       "n 12 is not a multiple of 8 in each of 2 groups"},
-      {"conv b=M ic=32 h=9 w=7 oc=16 k=3 groups=2 weights=HWIO",
-       "layout of weights is io, must be oi of 2 groups: give the filter as OHWI"},
-  };
-  for (const auto& [line, message] : rows) {
+  for (const auto& [line, message] : RefusalsOf(kRefused, "windows")) {
     const auto matched = Got(MatchProducts(ParseProblem(line)->chain, 1));
     EXPECT_EQ(CheckSequence(matched.sequence).message(), message) << line;
   }
@@ -531,16 +516,7 @@ TEST(MatchProducts, FactorsOfTransposedRowsAreOfTheResult) {
 }
 
 TEST(MatchProducts, RefusesTransposedRowsThatItCannotRead) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"x: bf16[16,M]; w: bf16[16,8]; out bf16(x.T @ w)",
-       "rows are M and transposed, must be contiguous along k"},
-      {"x: bf16[16,M]; w: bf16[M,8]; out bf16(x @ w)",
-       "k is M, of rows that are contiguous along it: kernels sum over M where both operands "
-       "have it first, [M, rows] and [M, n]"},
-      {"x: bf16[M,16]; w: bf16[8,M]; out bf16(x.T @ w.T)", "a weight has dimension M"},
-      {"x: bf16[24,16]; w: bf16[16,8]; v: bf16[24,8]; out bf16(bf16(x @ w).T @ v)",
-       "op 3 (cast) is transposed, so it must lie in memory"}};
-  for (const auto& [text, message] : cases) {
+  for (const auto& [text, message] : RefusalsOf(kRefused, "transposed rows")) {
     EXPECT_EQ(MatchProducts(ReadChain(text)).status().message(), message);
   }
 }
