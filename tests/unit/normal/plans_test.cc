@@ -14,67 +14,31 @@ std::shared_ptr<const Chain> Read(const std::string& name) {
   return std::make_shared<const Chain>(Got(ChainFromJson(text), name));
 }
 
-struct Row {
-  const char* name;
-  int64_t m;
-  int most;      // kernels of the normal form's plan
-  bool refused;  // whether the chain itself is
-};
-
-constexpr Row kModelRows[] = {
-    {"rows_behind_one", 32, 1, true},
-    {"rows_behind_batch", 32, 1, true},
-    {"rows_transposed", 1, 2, true},
-    {"rows_of_strided_batches", 1, 2, true},
-    {"weight_gradient", 1, 1, false},
-    {"weight_gradient_by_transpose", 1, 1, false},
-    {"weight_gradient_over_m", 512, 1, false},
-    {"weight_gradients_of_a_layer", 512, 4, true},
-    {"weight_gradient_of_computed", 1, 2, false},
-    {"computed_weight", 1, 2, false},
-    {"k_36", 32, 2, true},
-    {"three_channels", 8, 2, true},
-    {"view_before_product", 128, 1, false},
-    {"view_behind_product", 128, 1, false},
-    {"bias_of_f32", 32, 1, false},
-    {"silu_by_exp", 32, 1, false},
-    {"gelu_by_products", 32, 1, false},
-    {"activation_tanh", 32, 1, false},
-    {"activation_sigmoid", 32, 1, false},
-    {"activation_relu6", 32, 1, false},
-    {"activation_hardswish", 32, 1, false},
-    {"activation_quick_gelu", 32, 1, false},
-    {"activation_relu_squared", 32, 1, false},
-    {"activation_behind_rounding", 32, 1, false},
-    {"attention_output_and_mlp", 8, 8, true},
-    {"gate_and_up_of_one_weight", 32, 1, false},
-    {"ffn_of_one_weight", 32, 2, false},
-    {"residual_of_another_kernel", 8, 3, false},
-    {"scan_by_vectors", 1, 4, false},
-    {"mlp_96", 1, 3, false},
-    {"mlp_384", 1, 3, false},
-};
-
 absl::StatusOr<FusionResult> PlanAt(const Chain& chain, int64_t m) {
   return PlanChain(chain, BucketOf(chain, m), *BuiltinModel("h200"), {});
 }
 
 TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
-  for (const Row& row : kModelRows) {
-    const auto chain = Read(row.name);
-    const auto form = Got(NormalFormOf(chain), row.name);
-    const absl::StatusOr<FusionResult> planned = PlanAt(*form->chain, row.m);
+  for (const std::string& line : LinesOf("tests/unit/normal/plans.txt")) {
+    std::istringstream words(line);
+    std::string name, verdict;
+    int64_t m = 0;
+    int most = 0;
+    ASSERT_TRUE(words >> name >> m >> most >> verdict) << line;
+    const auto chain = Read(name);
+    const auto form = Got(NormalFormOf(chain), name);
+    const absl::StatusOr<FusionResult> planned = PlanAt(*form->chain, m);
     if (!planned.ok()) {
-      ADD_FAILURE() << row.name << ": " << planned.status() << "\n" << form->chain->ToString();
+      ADD_FAILURE() << name << ": " << planned.status() << "\n" << form->chain->ToString();
       continue;
     }
-    EXPECT_LE(static_cast<int>(planned->chosen.kernels.size()), row.most)
-        << row.name << "\n"
+    EXPECT_LE(static_cast<int>(planned->chosen.kernels.size()), most)
+        << name << "\n"
         << planned->chosen.ToText() << form->chain->ToString();
-    const absl::StatusOr<FusionResult> plain = PlanAt(*chain, row.m);
-    EXPECT_EQ(!plain.ok(), row.refused) << row.name;
+    const absl::StatusOr<FusionResult> plain = PlanAt(*chain, m);
+    EXPECT_EQ(!plain.ok(), verdict == "refused") << name;
     if (plain.ok()) {
-      EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << row.name;
+      EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << name;
     }
   }
 }

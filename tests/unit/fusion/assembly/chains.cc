@@ -87,23 +87,7 @@ std::vector<NamedChain> ChainsOfEveryKind() {
       {"packed rows", IndependentRows({{0, 96}, {40, 256}}, 5000)},
       {"packed updates", IndependentUpdates({1000, 64, 4096})},
   };
-  for (const char* line :
-       {"gemm_chain m=64 n=256 k=128 l=128 act=relu layout=oi dtype=bf16",
-        "gemm_chain m=64 n=256 k=128 l=64 act=gelu_erf layout=io dtype=f16",
-        "gated_ffn m=64 n=256 k=128 l=128 act=silu layout=oi dtype=bf16",
-        "products m=64 k=128 n=128,192,64 act=relu,silu,identity bias=1 layout=oi dtype=bf16",
-        "products m=64 k=128 n=192,128,128,64,64 act=silu,identity,relu,identity,identity "
-        "gated=1,0,0,0,0 layout=oi dtype=bf16",
-        "conv_chain b=64 ic=64 h=3 w=5 oc1=128 oc2=64 k1=1 k2=1 act=relu bias1=1",
-        "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu bias=1 residual=behind",
-        "conv_chain b=64 ic=64 h=5 w=4 oc1=128 oc2=64 k1=3 k2=1 act=relu stride=2,1",
-        "conv_chain b=64 ic=64 h=4 w=5 oc1=64 oc2=64 k1=1 k2=3 act=relu bias1=1",
-        "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu scale=1 bias=1 residual=before",
-        "layernorm rows=M cols=96", "residual_rmsnorm rows=M cols=64", "lstm_cell rows=M hidden=24",
-        "masked_softmax rows=M cols=64 mask=row",
-        "quantize rows=M cols=256 granularity=group ue8m0=1", "quantize rows=M cols=96 codes=s8",
-        "quantize rows=M cols=64 granularity=tensor",
-        "rmsnorm_quantize rows=M cols=128 granularity=group"}) {
+  for (const std::string& line : LinesOf("tests/unit/fusion/assembly/lines.txt")) {
     AddLine(line, &list);
   }
   list.push_back({"scales of columns",
