@@ -4,8 +4,7 @@
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/other_chip.h"
 #include "tests/gpu/stitch_runs.h"
-#include "tests/support/composed_graphs.h"
-#include "tests/support/row_step_graphs.h"
+#include "tests/support/named_graphs.h"
 
 namespace sinter::gpu_testing::jitter {
 namespace {
@@ -161,11 +160,11 @@ TEST_F(JitterOfOtherChips, ProductsByMma) {
 TEST_F(JitterOfOtherChips, StitchedKernels) {
   constexpr size_t kOfEach = 6;
   const std::vector<bench::GraphCase> cases = {
-      {"rope", "", testing::NormRope(64, 32, 8, 128), 1},
-      {"attention", "", testing::PooledAttention(256, 100, 36, false), 1},
-      {"batchnorm", "", testing::BatchNorm(5000, 200, 64), 1},
-      {"norm of everything", "", testing::WholeNorm(0, 72), 5000},
-      {"largest of 4096", "", testing::LargestOfRows(0, 4096, 32, DType::kBF16), 77},
+      {"rope", "", testing::GraphOf("norm_rope(64, 32, 8, 128)"), 1},
+      {"attention", "", testing::GraphOf("pooled_attention(256, 100, 36)"), 1},
+      {"batchnorm", "", testing::GraphOf("batch_norm(5000, 200, x + spread(64:f32, x))"), 1},
+      {"norm of everything", "", testing::GraphOf("whole_norm(M, 72)"), 5000},
+      {"largest of 4096", "", testing::GraphOf("largest(M, 4096, 32, bf16)"), 77},
   };
   int ran = 0;
   for (const bench::GraphCase& c : cases) {
