@@ -531,9 +531,10 @@ TEST_F(Stitch, ProductsWithResultsOfF32) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const int64_t n : {8, 1001, 1024}) {
       for (const bool more : {false, true}) {
-        const Chain chain =
-            ReadChain("x: $0[M,264]; w: const $0[$1,264]; b: const $0[$1]; y = x @ w.T; out $2",
-                      NameOf(dtype), n, more ? "relu(y + spread(b, y))" : "y");
+        const Chain chain = ReadChain(
+            "x: $0[M,264]; w: const $0[$1,264]; y = x @ w.T; $2", NameOf(dtype), n,
+            more ? absl::Substitute("b: const $0[$1]; out relu(y + spread(b, y))", NameOf(dtype), n)
+                 : "out y");
         for (const int64_t m : {1, 3, 17, 128, 300, 2000}) {
           cases.push_back(
               {absl::StrCat(NameOf(dtype), " n ", n, " m ", m, more ? " bias relu" : ""), "", chain,

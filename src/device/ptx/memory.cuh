@@ -112,22 +112,6 @@ SINTER_DEVICE u32 load_shared_word(u32 address) {
     return v;                                                 \
   }
 SINTER_LOAD_WORD4(load_now, "ld.global.v4.b32")
-// One number from global memory.
-SINTER_DEVICE u16 load_global(const u16* p) {
-  u16 v;
-  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
-  return v;
-}
-SINTER_DEVICE u32 load_global(const u32* p) {
-  u32 v;
-  asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
-  return v;
-}
-SINTER_DEVICE float load_global(const float* p) {
-  float v;
-  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
-  return v;
-}
 // Not ordered with other accesses to memory, but behind waits.
 SINTER_DEVICE int load_past_l1(const int* p) {
   int v;

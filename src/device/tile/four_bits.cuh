@@ -171,6 +171,23 @@ struct FourBits<Float16, kU4Wide> : WideFourBits<Float16, false> {};
 template <>
 struct FourBits<Float16, kE2M1Wide> : WideFourBits<Float16, true> {};
 
+// One scale or zero from global memory.
+SINTER_DEVICE u16 load_global(const u16* p) {
+  u16 v;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  return v;
+}
+SINTER_DEVICE u32 load_global(const u32* p) {
+  u32 v;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+SINTER_DEVICE float load_global(const float* p) {
+  float v;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+  return v;
+}
+
 // Eight neighbours of a row of 16-bit elements, in the order of unpacked weights.
 SINTER_DEVICE Word4 pair_order(const Word4& w) {
   return {__byte_perm(w.x, w.z, 0x5410), __byte_perm(w.x, w.z, 0x7632),
