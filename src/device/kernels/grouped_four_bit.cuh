@@ -238,8 +238,8 @@ struct GroupedFourBit {
 
   // ---- Products
 
-  // Steps whose scales are on their way: with 96 registers a thread two, else one.
-  static constexpr int kAhead = kThreads <= 640 && kRowTiles == 1 ? 2 : 1;
+  // Steps whose scales are on their way: two where a thread has 96 registers, and no zeros in them.
+  static constexpr int kAhead = kThreads <= 640 && kRowTiles == 1 && !Config::kZeros ? 2 : 1;
   // How many groups the runs of a lane are in, whose scales lie side by side.
   static SINTER_SHARED_CONSTEXPR int groups_of_lane(int group) {
     return group % 64 == 0 || group == Config::kK ? 1 : kRuns;
