@@ -17,7 +17,7 @@ struct FoundFourBitWeights {
 };
 
 // `value`, [n, k] or [experts, n, k] by its `rank`, as matrices that are unpacked from inputs; none
-// where it is something else, or where kernels do not read its inputs as they lie.
+// where it is something else, or where no kernel reads inputs of these strides.
 std::optional<FoundFourBitWeights> FindFourBitWeights(const Chain& chain, ValueId value, int rank);
 
 }  // namespace sinter

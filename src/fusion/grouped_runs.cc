@@ -159,6 +159,7 @@ class GroupedFinder {
     GraphRun run = MakeOwnRun(chain_, std::move(best->own),
                               {best->values.begin(), best->values.end()}, best->end);
     run.scale = best->scale;
+    run.four_bits = codes.has_value();
     return run;
   }
 
@@ -180,8 +181,8 @@ class GroupedFinder {
     return PlaceResult(found);
   }
 
-  // The weights of four bits that W is unpacked from, for this product alone; none where a kernel
-  // reads W.
+  // The weights of four bits that W is unpacked from, only for this product; none where a
+  // kernel reads W.
   std::optional<FoundFourBitWeights> CodesOf(ValueId w) const {
     if (optional_ != Optional::kUnpacking) return std::nullopt;
     std::optional<FoundFourBitWeights> found = FindFourBitWeights(chain_, w, 3);
@@ -359,12 +360,9 @@ std::vector<GraphRun> FindFourBitGroupedRuns(const Chain& chain, const std::vect
   if (!chain.Has(OpKind::kGroupedMatmul) || !MayHaveFourBits(chain)) return {};
   std::vector<GraphRun> runs =
       GroupedFinder(chain, claimed, GroupedFinder::Optional::kUnpacking).Run(nullptr);
-  const bool any = std::any_of(runs.begin(), runs.end(), UnpacksFourBits);
+  const bool any =
+      std::any_of(runs.begin(), runs.end(), [](const GraphRun& run) { return run.four_bits; });
   return any ? runs : std::vector<GraphRun>();
-}
-
-bool UnpacksFourBits(const GraphRun& run) {
-  return run.own.family == &GroupedFamily() && BodyAs<GroupedProduct>(run.own.problem)->HasCodes();
 }
 
 }  // namespace sinter

@@ -44,7 +44,7 @@ class Finder {
     own_ = FindOwnRuns(chain_, absorbed_, &claimed_, &result_.refused);
     for (const GraphRun& run : own_) {
       matcher_.Note(run);
-      result_.four_bits |= UnpacksFourBits(run);
+      result_.four_bits |= run.four_bits;
     }
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;

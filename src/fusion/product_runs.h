@@ -27,6 +27,7 @@ struct GraphRun {
   // family's own run also values that others read.
   std::vector<ValueId> aux;
   bool constant_rows = false;  // its rows are matched.sequence.m, whatever a launch's m
+  bool four_bits = false;      // its kernel unpacks weights of four bits
   OwnRun own;                  // of a family's own; `matched` has only its operands
 
   bool IsOwn() const { return own.family != nullptr; }
@@ -125,8 +126,6 @@ std::vector<GraphRun> FindQuantizedGroupedRuns(const Chain& chain, const std::ve
 // The same where one of them at least unpacks its weights of four bits.
 std::vector<GraphRun> FindFourBitGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
                                              std::map<ValueId, std::string>* refused);
-// Whether it is a grouped product that unpacks weights of four bits.
-bool UnpacksFourBits(const GraphRun& run);
 
 // RunMatcher: matches parts of a graph as runs of products, or says why no kernel takes them.
 // Remembers the dtype in which values are stored, because all readers of a value must agree.

@@ -30,7 +30,7 @@ bool IsExact(double x, DType element) {
 
 bool IsPowerOfTwo(double x) {
   int exponent;
-  return x > 0 && std::frexp(x, &exponent) == 0.5 && std::abs(exponent) <= 14;
+  return x > 0 && 2 * std::frexp(x, &exponent) == 1 && std::abs(exponent) <= 14;
 }
 
 }  // namespace
@@ -62,8 +62,8 @@ int FormOf(const FourBitWeights& w, DType element) {
   return fused ? kFused : kU4;
 }
 
-double UnpackInstructions(const FourBitWeights& w, DType element) {
-  constexpr double kCodes[] = {9, 13, 15, 40, 40}, kFloat16Codes = 4;
+int UnpackInstructions(const FourBitWeights& w, DType element) {
+  constexpr int kCodes[] = {9, 13, 15, 40, 40}, kFloat16Codes = 4;
   const int form = FormOf(w, element);
   return kCodes[form] + (element == DType::kF16 && form < kWideU4 ? kFloat16Codes : 0);
 }

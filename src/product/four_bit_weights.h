@@ -21,12 +21,12 @@ enum class FourBitZero : uint8_t {
 // How the weights lie: bytes [n, k / 2], each with two neighbours of K, and scales [n, k / group].
 struct FourBitWeights {
   bool e2m1 = false;  // else u4
-  int64_t group = 0;  // neighbours of K that share a scale; 0: weights are no codes
+  int64_t group = 0;  // neighbours of K that share a scale; 0: weights are elements
   DType scale = DType::kBF16, zero_type = DType::kBF16;
   FourBitZero zero = FourBitZero::kConstant;
   double zero_value = 0;                                       // of kConstant
   int64_t byte_stride = 0, scale_stride = 0, zero_stride = 0;  // elements between columns
-  // Of a matrix for each expert: elements from one to the next.
+  // Elements between the matrices of experts.
   int64_t byte_expert = 0, scale_expert = 0, zero_expert = 0;
   bool constant = false;  // the caller promises that they do not change between launches
   SINTER_FIELDS(FourBitWeights, e2m1, group, scale, zero_type, zero, zero_value, byte_stride,
@@ -45,7 +45,7 @@ struct FourBitWeights {
 int FormOf(const FourBitWeights& w, DType element);
 
 // Instructions of a thread that unpack eight codes.
-double UnpackInstructions(const FourBitWeights& w, DType element);
+int UnpackInstructions(const FourBitWeights& w, DType element);
 
 // OK, or why no kernel unpacks columns of `k`, naming field, value and bound.
 absl::Status CheckFourBitWeights(const FourBitWeights& w, int64_t k);

@@ -10,7 +10,7 @@ constexpr size_t kPlans = 3;  // of each chain and bucket
 
 class FourBits : public GpuTest {
  protected:
-  // `bounds`: of results; none: those of their dtype.
+  // `bounds`: of results; none: the bounds of their dtype.
   void Expect(const std::string& line, const std::vector<int64_t>& buckets = {8, 16, 32},
               const std::optional<Bounds>& bounds = std::nullopt) {
     SCOPED_TRACE(line);
@@ -48,7 +48,7 @@ TEST_F(FourBits, ProductsOfEveryFormEqualTheReference) {
 }
 
 // Every format and order, ragged columns and K, one expert with all rows and many with few. Zeros
-// are no whole numbers: the difference of a code and its zero is rounded too (docs/numerics.md).
+// are not whole numbers: the difference of a code and its zero is rounded too (docs/numerics.md).
 TEST_F(FourBits, ExpertsEqualTheReference) {
   const Bounds of_zeros = {8e-3, 0.05};
   for (const char* sizes :

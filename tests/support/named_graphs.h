@@ -12,7 +12,7 @@ struct NamedGraph {
   int64_t m = 0;  // rows to run it with; 0: none
 };
 
-// "router(M, 8, 4) at 13". A name that no file has, and text that is no graph, end the test.
+// "router(M, 8, 4) at 13". A name that no file has, and text that is not a graph, end the test.
 NamedGraph ReadNamedGraph(const std::string& line);
 
 // What a file lists: "gathers" of gathers.txt.

@@ -175,7 +175,7 @@ struct GroupedFourBit {
     }
   }
 
-  // A warp loads some pieces of each kRowTurns-th step. Of a piece a lane has a run of a row, which
+  // A warp loads some pieces of each kRowTurns-th step. A lane has a run of a row of a piece, which
   // it puts into the order of unpacked weights.
   static constexpr int kMyPieces = ceil_div(kPieces, kRowWarps);
 
@@ -301,7 +301,7 @@ struct GroupedFourBit {
       }
     }
   }
-  // Of a run of column i.
+  // The factors of a run of column i.
   static SINTER_DEVICE auto factors(const Group& group, int i, int run) {
     const float zero =
         Config::kZeros ? Zero::unpack(group.zero[i][run % kLaneZeros]) : Config::kZero;

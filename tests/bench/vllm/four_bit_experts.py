@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gated FFNs of experts whose weights are mxfp4, as gpt-oss has them: vLLM's kernels beside Sinter's plan, in turns.
+"""Gated FFNs of experts whose weights are mxfp4, as gpt-oss has them: vLLM's kernels and Sinter's plan, in turns.
 
     PYTHONPATH=bindings/python LIBSINTER_PATH=... python3 tests/bench/vllm/four_bit_experts.py OUT.json [--rows 1,4,8,16,64] [--seconds N]
 
