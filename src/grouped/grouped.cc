@@ -343,6 +343,9 @@ absl::Status CheckFourBitSchedule(const GroupedProduct& p, const GroupedSchedule
                               " bytes apart, must be without gaps, ",
                               p.WeightColumns() * p.codes.byte_stride);
   }
+  constexpr int64_t kMostColumns = int64_t{1} << 31;  // the device counts them in 32 bits
+  SINTER_RETURN_IF_ERROR(
+      in("columns of all experts", p.experts * p.WeightColumns(), 1, kMostColumns - 1));
   const int64_t bytes = SharedBytes(p, s) + RoutingBytes(p, s);
   return in("shared memory", bytes, 1, model.shared_bytes_per_block);
 }
