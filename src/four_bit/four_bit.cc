@@ -118,7 +118,7 @@ int64_t SumBytes(const FourBitProduct& p, const FourBitSchedule& s) {
 
 }  // namespace
 
-int64_t SharedBytes(const FourBitProduct& p, const FourBitSchedule& s) {
+int64_t SharedMemoryBytes(const FourBitProduct& p, const FourBitSchedule& s) {
   return kAlignment + s.stages * StageBytes(p, s);
 }
 
@@ -160,7 +160,7 @@ absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
     return FailedPrecondition("split is ", s.split, ", must be at most the steps of K, ",
                               CeilDiv(p.product.k, kSliceK * s.slices));
   }
-  const int64_t bytes = SharedBytes(p, s) + 16 * s.stages;  // and barriers
+  const int64_t bytes = SharedMemoryBytes(p, s) + 16 * s.stages;  // and barriers
   if (bytes > model.shared_bytes_per_block) {
     return FailedPrecondition("shared memory is ", bytes, " bytes, must be at most ",
                               model.shared_bytes_per_block);

@@ -66,7 +66,7 @@ absl::Status CheckFourBitProduct(const FourBitProduct& p);
 absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
                            const DeviceModel& model);
 // Dynamic.
-int64_t SharedBytes(const FourBitProduct& p, const FourBitSchedule& s);
+int64_t SharedMemoryBytes(const FourBitProduct& p, const FourBitSchedule& s);
 // Blocks that have all columns.
 int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s);
 

@@ -79,7 +79,7 @@ std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
   }
   absl::StrAppend(&text, "\nnamespace sinter {\n\n", EndText(p), "\n", ConfigText(p, s),
                   "using Kernel = FourBitProduct<Config>;\nstatic_assert(Kernel::kSharedBytes == ",
-                  SharedBytes(p, s), " && Kernel::kThreads == ", s.Threads(p),
+                  SharedMemoryBytes(p, s), " && Kernel::kThreads == ", s.Threads(p),
                   ", \"the plan and the device library agree on sizes\");\n\n");
   const bool pair = p.product.pair;
   std::string parameters = "const Config::Element::Stored* rows";
@@ -128,7 +128,7 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSche
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.split), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads(p)), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(SharedBytes(p, s));
+  recipe.shared_bytes = static_cast<uint32_t>(SharedMemoryBytes(p, s));
   recipe.pdl = true;
   const auto point = [&](size_t place, int64_t row_bytes) {
     recipe.args.push_back(PointerSlot(places[place], p.fixed_rows > 0 ? 0 : row_bytes));

@@ -346,13 +346,13 @@ absl::Status CheckFourBitSchedule(const GroupedProduct& p, const GroupedSchedule
   constexpr int64_t kMostColumns = int64_t{1} << 31;  // the device counts them in 32 bits
   SINTER_RETURN_IF_ERROR(
       in("columns of all experts", p.experts * p.WeightColumns(), 1, kMostColumns - 1));
-  const int64_t bytes = SharedBytes(p, s) + RoutingBytes(p, s);
+  const int64_t bytes = SharedMemoryBytes(p, s) + RoutingBytes(p, s);
   return in("shared memory", bytes, 1, model.shared_bytes_per_block);
 }
 
 }  // namespace
 
-int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s) {
+int64_t SharedMemoryBytes(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.block_m == 0) return 0;
   if (s.slices > 0) return FourBitSharedBytes(s);
   return s.stages * ((s.block_m + s.block_n) * kRowBytes + StageScaleBytes(p, s)) + kAlignment;
@@ -365,7 +365,7 @@ int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.IsWarpDots()) return (WarpColumns(p) > 1 ? 4 : 3) - (p.HasScales() ? 1 : 0);
   if (s.block_m == 0) return 8;
   if (s.slices > 0 || s.swapped > 0 || s.block_m != 64 || s.block_n == 256) return 1;
-  const int64_t most = kBytesPerSm / (SharedBytes(p, s) + kStaticBytes);
+  const int64_t most = kBytesPerSm / (SharedMemoryBytes(p, s) + kStaticBytes);
   // Two blocks of 256 threads leave a thread 128 registers, three 80, which is too few for promoted
   // sums.
   const bool few = s.block_n == 64 && !p.HasScales();
@@ -527,7 +527,7 @@ absl::Status CheckSchedule(const GroupedProduct& p, const GroupedSchedule& s,
   }
   if (s.stages < 3 || s.stages > 12)
     return FailedPrecondition("stages are ", s.stages, ", must be in [3, 12]");
-  const int64_t bytes = SharedBytes(p, s) + RoutingBytes(p, s);
+  const int64_t bytes = SharedMemoryBytes(p, s) + RoutingBytes(p, s);
   if (bytes > model.shared_bytes_per_block) {
     return FailedPrecondition("shared memory is ", bytes, " bytes, must be at most ",
                               model.shared_bytes_per_block);

@@ -156,7 +156,7 @@ struct GroupedSchedule {
 };
 
 // Dynamic.
-int64_t SharedBytes(const GroupedProduct& p, const GroupedSchedule& s);
+int64_t SharedMemoryBytes(const GroupedProduct& p, const GroupedSchedule& s);
 // Blocks of an SM that registers and shared memory are asked to leave room for.
 int BlocksPerSm(const GroupedProduct& p, const GroupedSchedule& s);
 

@@ -47,13 +47,15 @@ double Elements(int64_t a, int64_t b, int64_t c) {
 }
 
 // Constants of weights of four bits (docs/lab/four-bit-weights.md), fitted to an H200.
-constexpr double kUnpackedBytesPerUs = 26e3;  // of codes and scales, of an SM of 12 warps or more
+constexpr double kUnpackedBytesPerUs = 28e3;  // of codes and scales, of an SM
 constexpr double kFullUnpackWarps = 12, kFewWarpsLoss = 0.15;
-constexpr double kUnitUs = 1.1;            // of a unit, while its sums end
-constexpr double kRowTileLoss = 0.12;      // of each 8 slots of a tile after the first
-constexpr double kWideTileLoss = 0.07;     // of tiles of 16 or 32 slots with fewer
-constexpr double kFirstStageUs = 4;        // until slots, rows and weights are there
-constexpr double kFusedInstructions = 13;  // of eight codes, that the rate was fitted to
+constexpr int kFullUnpackThreads = 640;  // more leave a thread fewer registers
+constexpr double kManyThreadsLoss = 0.05;
+constexpr double kUnitUs = 0.9;             // of a unit, while its sums end
+constexpr double kRowTileLoss = 0.12;       // of each 8 slots of a tile after the first
+constexpr double kWideTileLoss = 0.07;      // of tiles of 16 or 32 slots with fewer
+constexpr double kFirstStageUs = 4;         // until slots, rows and weights are there
+constexpr double kHiddenInstructions = 15;  // of eight codes: more take more time
 
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.IsWarpDots()) return CeilDiv(p.n, WarpColumns(p) * (s.Threads() / 32));
@@ -216,9 +218,10 @@ void PredictFourBit(const GroupedProduct& p, const GroupedSchedule& s, const Spr
   const double slots = spread.slots() / tiles;  // of a tile
   const double more =
       std::max(0.0, std::ceil(slots / 8) - 1) * kRowTileLoss + (s.block_m > 8 ? kWideTileLoss : 0);
-  const double work = 0.4 + 0.6 * UnpackInstructions(p.codes, p.weights) / kFusedInstructions;
-  const double unit = kUnitUs + column * s.block_n * padded * (1 + few + more) *
-                                    std::max(1.0, work) / kUnpackedBytesPerUs;
+  const double many = s.Threads() > kFullUnpackThreads ? kManyThreadsLoss : 0;
+  const double work = 0.4 + 0.6 * UnpackInstructions(p.codes, p.weights) / kHiddenInstructions;
+  const double bytes = column * s.block_n * padded * (1 + few + many + more);
+  const double unit = kUnitUs + bytes * std::max(1.0, work) / kUnpackedBytesPerUs;
   const double blocks = std::min<double>(s.grid, units);
   time->tensor_us = Unevenness(units, s.grid, 1) * units / s.grid * unit;
   time->hbm_bytes += kReadAgainShare * std::max(0.0, tiles - spread.touched) *

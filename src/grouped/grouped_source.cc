@@ -150,7 +150,7 @@ std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s) {
   absl::StrAppend(&text, ConfigText(p, s));
   if (tensor) {
     absl::StrAppend(&text, "static_assert(", kernel,
-                    "<Config>::kSharedBytes == ", SharedBytes(p, s),
+                    "<Config>::kSharedBytes == ", SharedMemoryBytes(p, s),
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
   std::string parameters, names;
@@ -265,7 +265,7 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const GroupedProduct& p, const GroupedSche
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.ClusterBlocks()), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(SharedBytes(p, s));
+  recipe.shared_bytes = static_cast<uint32_t>(SharedMemoryBytes(p, s));
   recipe.pdl = true;
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].offset_bytes % kPlaceAlignment != 0) {

@@ -165,7 +165,7 @@ int64_t BlocksOf(const MmaProduct& p, const MmaSchedule& s) {
   return CeilDiv(p.rows, s.block_m) * CeilDiv(p.product.n, s.block_n);
 }
 
-int64_t SharedBytes(const MmaProduct& p, const MmaSchedule& s) {
+int64_t SharedMemoryBytes(const MmaProduct& p, const MmaSchedule& s) {
   return s.stages * StageBytes(p, s);
 }
 
@@ -197,15 +197,15 @@ absl::Status CheckSchedule(const MmaProduct& p, const MmaSchedule& s, const Devi
     return FailedPrecondition("sums of a thread are ", SumsOf(p, s), ", must be at most ",
                               most_sums);
   }
-  if (SharedBytes(p, s) > model.shared_bytes_per_block) {
-    return FailedPrecondition("shared memory is ", SharedBytes(p, s), " bytes, must be at most ",
-                              model.shared_bytes_per_block);
+  if (SharedMemoryBytes(p, s) > model.shared_bytes_per_block) {
+    return FailedPrecondition("shared memory is ", SharedMemoryBytes(p, s),
+                              " bytes, must be at most ", model.shared_bytes_per_block);
   }
   constexpr int kPad = 8;
   const int64_t sums = int64_t{4} * p.product.Width() * s.slices * s.block_m * (s.block_n + kPad);
-  if (sums > SharedBytes(p, s)) {
+  if (sums > SharedMemoryBytes(p, s)) {
     return FailedPrecondition("sums take ", sums, " bytes, must be at most the stages', ",
-                              SharedBytes(p, s));
+                              SharedMemoryBytes(p, s));
   }
   if (s.grid == BlocksOf(p, s)) return absl::OkStatus();
   return FailedPrecondition("grid is ", s.grid, ", must be ", BlocksOf(p, s));

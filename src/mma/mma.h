@@ -68,7 +68,7 @@ absl::Status CheckSchedule(const MmaProduct& p, const MmaSchedule& s, const Devi
 // Blocks that have all rows and columns.
 int64_t BlocksOf(const MmaProduct& p, const MmaSchedule& s);
 // Dynamic, of a block.
-int64_t SharedBytes(const MmaProduct& p, const MmaSchedule& s);
+int64_t SharedMemoryBytes(const MmaProduct& p, const MmaSchedule& s);
 // An estimate of what the compiler uses of a thread.
 int RegistersOf(const MmaProduct& p, const MmaSchedule& s);
 

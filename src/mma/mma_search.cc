@@ -21,7 +21,7 @@ constexpr int kStepBytes = 128;     // of K, that a slice has of a step
 // Blocks that an SM holds at once.
 int64_t ResidentOf(const MmaProduct& p, const MmaSchedule& s, const DeviceModel& model) {
   const int64_t shared =
-      model.shared_bytes_per_sm / (SharedBytes(p, s) + model.reserved_shared_bytes);
+      model.shared_bytes_per_sm / (SharedMemoryBytes(p, s) + model.reserved_shared_bytes);
   const int64_t registers = model.registers_per_sm / (RegistersOf(p, s) * s.Threads());
   return std::max<int64_t>(
       1, std::min({shared, registers, int64_t{model.threads_per_sm / s.Threads()}}));

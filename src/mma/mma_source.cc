@@ -104,7 +104,7 @@ std::string SourceOf(const MmaProduct& p, const MmaSchedule& s) {
   const std::vector<MmaOperand> operands = OperandsOf(p);
   absl::StrAppend(&text, "\nnamespace sinter {\n\n", EndText(p, operands), "\n", ConfigText(p, s),
                   "using Kernel = MmaProduct<Config>;\nstatic_assert(Kernel::kSharedBytes == ",
-                  SharedBytes(p, s), " && Kernel::kThreads == ", s.Threads(),
+                  SharedMemoryBytes(p, s), " && Kernel::kThreads == ", s.Threads(),
                   ", \"the plan and the device library agree on sizes\");\n\n");
   std::string parameters, end;
   for (const MmaOperand& operand : operands) {
@@ -132,7 +132,7 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const MmaProduct& p, const MmaSchedule& s,
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
   recipe.cluster = {1, 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(SharedBytes(p, s));
+  recipe.shared_bytes = static_cast<uint32_t>(SharedMemoryBytes(p, s));
   recipe.pdl = true;
   for (size_t i = 0; i < places.size(); ++i) {
     if (places[i].offset_bytes % kPlaceAlignment != 0) {
