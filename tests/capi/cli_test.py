@@ -742,7 +742,7 @@ class Cli(unittest.TestCase):
     def test_help_explains_commands_and_kinds(self):
         kinds = re.findall(r"^  (\w+) +\S", self.sinter("help").stdout.split("Kinds of chains")[1], re.M)
         self.assertIn("gemm_chain", kinds)
-        self.assertEqual(len(kinds), 47)
+        self.assertEqual(len(kinds), 48)
         for kind in kinds:
             text = self.sinter("help", kind).stdout
             self.assertTrue(text.startswith(kind + ": "), text)

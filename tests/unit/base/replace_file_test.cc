@@ -17,6 +17,9 @@ extern "C" int fsync(int fd) {
 namespace sinter {
 namespace {
 
+// Behind the last '/'.
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 class ReplaceFileTest : public ::testing::Test {
  protected:
   std::string Path(const char* name) const { return temp_ / name; }
@@ -94,7 +97,7 @@ TEST_F(AnotherUsersNames, AreNotFollowedAtAnyStep) {
   ExpectRefused(Path("link"), "link: is a link");
   unlink(Path("link").c_str());
   ASSERT_EQ(symlink(folder_.c_str(), Path("link").c_str()), 0);
-  ASSERT_TRUE(ReplaceFile(Path("link/../") + folder_.substr(5) + "/link/file", "kept", 0600).ok())
+  ASSERT_TRUE(ReplaceFile(Path("link/../") + NameOf(folder_) + "/link/file", "kept", 0600).ok())
       << "its own links of folders are followed";
   Disown("link");
   ExpectRefused(Path("link/file"), "link: is a link");
@@ -115,8 +118,10 @@ TEST_F(AnotherUsersNames, APipeWhereEverybodyMayMakeFilesIsNotWrittenInto) {
 }
 
 TEST_F(ReplaceFileTest, WalksAsTheKernelDoes) {
-  ASSERT_EQ(symlink("../..//tmp/./", Path("link").c_str()), 0);
-  const std::string by_link = Path("link/") + folder_.substr(5) + "/file";
+  const std::string parent = folder_.substr(0, folder_.rfind('/'));
+  ASSERT_EQ(symlink(absl::StrCat("../..//", NameOf(parent), "/./").c_str(), Path("link").c_str()),
+            0);
+  const std::string by_link = Path("link/") + NameOf(folder_) + "/file";
   ASSERT_TRUE(ReplaceFile(by_link, "one", 0600).ok()) << ReplaceFile(by_link, "one", 0600);
   EXPECT_EQ(FileText(Path("file")), "one");
   ASSERT_EQ(unlink(Path("link").c_str()), 0);
