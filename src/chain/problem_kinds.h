@@ -71,7 +71,7 @@ struct KindSpec {
 // All, sorted by name.
 std::vector<KindSpec> KindSpecs();
 
-// Of mixtures of experts, whose weights lie as kinds say.
+// Keys of mixtures of experts.
 inline constexpr FieldSpec kWeight{"weight", FieldType::kName, "output", "what weights multiply",
                                    "output input"};
 inline constexpr FieldSpec kAlpha{"alpha", FieldType::kNumber, "1",

@@ -17,7 +17,7 @@ extern "C" int fsync(int fd) {
 namespace sinter {
 namespace {
 
-// Behind the last '/'.
+// The part after the last '/'.
 std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 class ReplaceFileTest : public ::testing::Test {
