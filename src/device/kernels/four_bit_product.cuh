@@ -41,10 +41,10 @@ struct FourBitProduct {
   static constexpr int kRowWarps = Config::kRowWarps;
   static constexpr int kThreads = 32 * (kWarps + kRowWarps);
   // A box has kSpan bytes of a column's K, as the swizzle.
-  static constexpr int kSpan = 128, kBoxes = kSlices / 2;
+  static constexpr int kSpan = kFourBitSpan, kBoxes = kSlices / 2;
   static constexpr int kBoxBytes = kBlockN * kSpan;
   static constexpr int kWeightBytes = kMatrices * kBoxes * kBoxBytes;
-  static constexpr int kTileBytes = 8 * 128 * 2;  // of 8 rows and a slice of K
+  static constexpr int kTileBytes = kFourBitPieceBytes;  // of 8 rows and a slice of K
   static constexpr int kStageBytes = kWeightBytes + kSlices * kRowTiles * kTileBytes;
   static constexpr int kSteps = ceil_div(Config::kK, 128 * kSlices);
   static constexpr int kPad = kBlockN + 4;  // columns of a row of sums
@@ -231,22 +231,8 @@ struct FourBitProduct {
       if (step + 1 < b.end) group = load_group(o, matrix, column, k_of(step + 1));
       mbarrier_wait(b.full + 8 * stage, phase);
       const u32 from = b.ring + stage * kStageBytes;
-      const Word4 first = load_shared_words(from + weights_at);
-      const Word4 second = load_shared_words(from + weights_at + 8 * kSpan);
-      const u32 x[4] = {first.x, first.y, first.z, first.w};
-      const u32 y[4] = {second.x, second.y, second.z, second.w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        u32 v[4], w[4];
-        Weights::unpack(x[j], upper, v);
-        Weights::unpack(y[j], lower, w);
-#pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) {
-          const Word4 r = load_shared_words(from + rows_at + i * kTileBytes + j * 512);
-          Packed<Element>::mma(sums[i], v[0], w[0], v[1], w[1], r.x, r.y);
-          Packed<Element>::mma(sums[i], v[2], w[2], v[3], w[3], r.z, r.w);
-        }
-      }
+      multiply_codes<Weights, Element>(from + weights_at, from + rows_at, upper, lower,
+                                       Config::kBlockM, sums);
       fence_proxy_async_shared();  // TMA overwrites what may still be loaded
       __syncwarp();
       if (lane == 0) mbarrier_arrive(b.empty + 8 * stage);
@@ -303,21 +289,12 @@ struct FourBitProduct {
 
   // Adds the sums of slices, of the lowest rank first, for four columns.
   static SINTER_DEVICE void total(const Block& b, int matrix, int row, int column, float (&of)[4]) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) of[c] = 0;
-#pragma unroll
-    for (int part = 0; part < kSplit * kSlices; ++part) {
+    const auto of_part = [&](int part) {
       const int slice = matrix * kSlices + part % kSlices;
       const u32 at = b.ring + ((slice * Config::kBlockM + row) * kPad + column) * 4;
-      const Float4 sum =
-          kSplit > 1 ? load_remote(map_to_rank(at, part / kSlices)) : load_shared(at);
-      of[0] += sum.x;
-      of[1] += sum.y;
-      of[2] += sum.z;
-      of[3] += sum.w;
-    }
-#pragma unroll
-    for (int c = 0; c < 4; ++c) of[c] *= 1 / Weights::kShrunk;
+      return kSplit > 1 ? load_remote(map_to_rank(at, part / kSlices)) : load_shared(at);
+    };
+    total_of_codes<Weights, kSplit * kSlices>(of_part, of);
   }
 };
 

@@ -50,14 +50,14 @@ struct GroupedFourBit {
   // One warp loads weights, one finds the slots of the tiles to come, some store results.
   static constexpr int kFinders = 32, kEndWarps = Config::kEndWarps;
   static constexpr int kThreads = 32 * (kWarps + kAllRowWarps + 1 + kEndWarps) + kFinders;
-  static constexpr int kSpan = 128;  // bytes of a column's K of a slice, a box and a swizzle
+  static constexpr int kSpan = kFourBitSpan;                // of a slice, a box and a swizzle
   static constexpr int kHalves = Columns::kHalves ? 2 : 1;  // boxes of columns
   static constexpr int kBoxBytes = kBlockN / kHalves * kSpan;
   static constexpr int kWeightBytes = kSlices * kBlockN * kSpan;
   // A lane has two runs of 32 of K of a slice. A piece of rows is 8 rows and the first or second
   // runs of a slice.
   static constexpr int kRuns = 2, kPieces = kSlices * kRuns * kRowTiles;
-  static constexpr int kPieceBytes = 8 * 128 * 2;
+  static constexpr int kPieceBytes = kFourBitPieceBytes;
   static constexpr int kStageBytes = kWeightBytes + kPieces * kPieceBytes;
   static constexpr int kStepK = 256 * kSlices, kSteps = ceil_div(Config::kK, kStepK);
   static constexpr int kPad = kBlockN + 4;  // columns of a row of sums
@@ -357,7 +357,8 @@ struct GroupedFourBit {
 #pragma unroll
             for (int run = 0; run < kRuns; ++run) {
               const u32 turned = ((lane % 4 * kRuns + run) ^ row) * 16;
-              add(from + weights_at + turned, from + rows_at + run * kRowTiles * kPieceBytes,
+              multiply_codes<Weights, Element>(
+                  from + weights_at + turned, from + rows_at + run * kRowTiles * kPieceBytes,
                   factors(group_of, 0, run), factors(group_of, 1, run), count, sums);
             }
             fence_proxy_async_shared();  // TMA overwrites what may still be loaded
@@ -404,29 +405,6 @@ struct GroupedFourBit {
   static SINTER_DEVICE void first_groups(const Factors& of, int k0, Group (&groups)[kAhead]) {
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) groups[ahead] = of.at(k0 + ahead * kStepK);
-  }
-
-  // The products of a run, whose weights and rows are at these addresses.
-  template <class OfGroup>
-  static SINTER_DEVICE void add(u32 weights, u32 rows, const OfGroup& upper, const OfGroup& lower,
-                                int count, float (&sums)[kRowTiles][4]) {
-    const Word4 first = load_shared_words(weights);
-    const Word4 second = load_shared_words(weights + 8 * kSpan);
-    const u32 x[4] = {first.x, first.y, first.z, first.w};
-    const u32 y[4] = {second.x, second.y, second.z, second.w};
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      u32 v[4], w[4];
-      Weights::unpack(x[j], upper, v);
-      Weights::unpack(y[j], lower, w);
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        if (i > 0 && 8 * i >= count) break;
-        const Word4 r = load_shared_words(rows + i * kPieceBytes + j * 512);
-        Packed<Element>::mma(sums[i], v[0], w[0], v[1], w[1], r.x, r.y);
-        Packed<Element>::mma(sums[i], v[2], w[2], v[3], w[3], r.z, r.w);
-      }
-    }
   }
 
   // ---- Results
@@ -500,18 +478,10 @@ struct GroupedFourBit {
 
   // Adds the sums of slices, of four columns.
   static SINTER_DEVICE void total(u32 row, int column, float (&of)[4]) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) of[c] = 0;
-#pragma unroll
-    for (int slice = 0; slice < kSlices; ++slice) {
-      const Float4 sum = load_shared(row + (slice * kBlockM * kPad + column) * 4);
-      of[0] += sum.x;
-      of[1] += sum.y;
-      of[2] += sum.z;
-      of[3] += sum.w;
-    }
-#pragma unroll
-    for (int c = 0; c < 4; ++c) of[c] *= 1 / Weights::kShrunk;
+    const auto of_slice = [&](int slice) {
+      return load_shared(row + (slice * kBlockM * kPad + column) * 4);
+    };
+    total_of_codes<Weights, kSlices>(of_slice, of);
   }
 };
 

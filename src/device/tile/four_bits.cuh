@@ -188,6 +188,53 @@ SINTER_DEVICE float load_global(const float* p) {
   return v;
 }
 
+// How kernels lay out a stage: rows of 128 bytes of codes, a column each, and pieces of 8 rows
+// times 128 of K, of which a lane has 32 of a row in four words of 16 bytes.
+constexpr int kFourBitSpan = 128, kFourBitPieceBytes = 8 * 128 * 2;
+
+// Adds the products of 16 columns and 32 of K of each lane to a warp's sums. `codes`: the address
+// of a lane's codes of its first column, eight columns before its second; `rows`: of its word of
+// the first piece. Pieces of rows from `count` on are left out, but the first.
+template <class Weights, class Element, int kRowTiles>
+SINTER_DEVICE void multiply_codes(u32 codes, u32 rows, const typename Weights::Factors& upper,
+                                  const typename Weights::Factors& lower, int count,
+                                  float (&sums)[kRowTiles][4]) {
+  const Word4 first = load_shared_words(codes);
+  const Word4 second = load_shared_words(codes + 8 * kFourBitSpan);
+  const u32 x[4] = {first.x, first.y, first.z, first.w};
+  const u32 y[4] = {second.x, second.y, second.z, second.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    u32 v[4], w[4];
+    Weights::unpack(x[j], upper, v);
+    Weights::unpack(y[j], lower, w);
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      if (i > 0 && 8 * i >= count) break;
+      const Word4 r = load_shared_words(rows + i * kFourBitPieceBytes + j * 512);
+      Packed<Element>::mma(sums[i], v[0], w[0], v[1], w[1], r.x, r.y);
+      Packed<Element>::mma(sums[i], v[2], w[2], v[3], w[3], r.z, r.w);
+    }
+  }
+}
+
+// The sums of four columns, of kParts parts in turn: part(i) gives those of one.
+template <class Weights, int kParts, class Part>
+SINTER_DEVICE void total_of_codes(const Part& part, float (&of)[4]) {
+#pragma unroll
+  for (int c = 0; c < 4; ++c) of[c] = 0;
+#pragma unroll
+  for (int i = 0; i < kParts; ++i) {
+    const Float4 sum = part(i);
+    of[0] += sum.x;
+    of[1] += sum.y;
+    of[2] += sum.z;
+    of[3] += sum.w;
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) of[c] *= 1 / Weights::kShrunk;
+}
+
 // Eight neighbours of a row of 16-bit elements, in the order of unpacked weights.
 SINTER_DEVICE Word4 pair_order(const Word4& w) {
   return {__byte_perm(w.x, w.z, 0x5410), __byte_perm(w.x, w.z, 0x7632),
