@@ -243,3 +243,21 @@ func (b *Builder) DequantizeE2M1(w, scale Value) Value {
 		return C.sinter_chain_add_dequantize_e2m1(p, w.id, scale.id, out, failed)
 	}, w, scale)
 }
+
+// DequantizeU4Packed: the same as f32 [n, k] of a packed matrix, whose bytes lie as kernels read them: the order of
+// vLLM's Marlin kernels, which plans read faster and for any number of rows. w is s8 [k / 16, 8 n], n a multiple of 64.
+// A row has 512 bytes for each 64 columns. Byte 16 (4 i + j) + 4 f + 2 e + b of those has the code of column 16 f + 8 b
+// + i and of element 2 j + e of the row's 16 of k in its low four bits, and of element 2 j + e + 8 in the others. scale
+// is [groups, n]: of each 64 columns, place 8 i + j has column 8 j + i. zero is of rank 0, or lies as scale.
+func (b *Builder) DequantizeU4Packed(w, scale, zero Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_dequantize_u4_packed(p, w.id, scale.id, zero.id, out, failed)
+	}, w, scale, zero)
+}
+
+// DequantizeE2M1Packed: weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed.
+func (b *Builder) DequantizeE2M1Packed(w, scale Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_dequantize_e2m1_packed(p, w.id, scale.id, out, failed)
+	}, w, scale)
+}

@@ -707,6 +707,19 @@ class ChainBuilder {
   Value DequantizeE2m1(Value w, Value scale) {
     return Add({}, sinter_chain_add_dequantize_e2m1, w, scale);
   }
+  // The same as f32 [n, k] of a packed matrix, whose bytes lie as kernels read them: the order of
+  // vLLM's Marlin kernels, which plans read faster and for any number of rows. w is s8 [k / 16, 8
+  // n], n a multiple of 64. A row has 512 bytes for each 64 columns. Byte 16 (4 i + j) + 4 f + 2 e
+  // + b of those has the code of column 16 f + 8 b + i and of element 2 j + e of the row's 16 of k
+  // in its low four bits, and of element 2 j + e + 8 in the others. scale is [groups, n]: of each
+  // 64 columns, place 8 i + j has column 8 j + i. zero is of rank 0, or lies as scale.
+  Value DequantizeU4Packed(Value w, Value scale, Value zero) {
+    return Add({}, sinter_chain_add_dequantize_u4_packed, w, scale, zero);
+  }
+  // Weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed.
+  Value DequantizeE2m1Packed(Value w, Value scale) {
+    return Add({}, sinter_chain_add_dequantize_e2m1_packed, w, scale);
+  }
   // made by ./dev bindings, adds: end
   // clang-format on
 

@@ -494,6 +494,22 @@ SINTER_API sinter_status sinter_chain_add_dequantize_e2m1(sinter_chain* chain, s
                                                           sinter_value scale,
                                                           sinter_value* out_value,
                                                           sinter_error** error);
+/* The same as f32 [n, k] of a packed matrix, whose bytes lie as kernels read them: the order of
+ * vLLM's Marlin kernels, which plans read faster and for any number of rows. w is s8 [k / 16, 8 n],
+ * n a multiple of 64. A row has 512 bytes for each 64 columns. Byte 16 (4 i + j) + 4 f + 2 e + b of
+ * those has the code of column 16 f + 8 b + i and of element 2 j + e of the row's 16 of k in its
+ * low four bits, and of element 2 j + e + 8 in the others. scale is [groups, n]: of each 64
+ * columns, place 8 i + j has column 8 j + i. zero is of rank 0, or lies as scale. */
+SINTER_API sinter_status sinter_chain_add_dequantize_u4_packed(sinter_chain* chain, sinter_value w,
+                                                               sinter_value scale,
+                                                               sinter_value zero,
+                                                               sinter_value* out_value,
+                                                               sinter_error** error);
+/* Weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed. */
+SINTER_API sinter_status sinter_chain_add_dequantize_e2m1_packed(sinter_chain* chain,
+                                                                 sinter_value w, sinter_value scale,
+                                                                 sinter_value* out_value,
+                                                                 sinter_error** error);
 /* A flag of the options of the three below: sums of e4m3 codes may stay in the tensor cores, which
  * keep 13 fraction bits: faster, less exact as k grows (docs/numerics.md). Without it, sums of 128
  * of k are added in f32. SINTER_INVALID_ARGUMENT for s8, whose sums are exact, and where a scale

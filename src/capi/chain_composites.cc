@@ -344,6 +344,20 @@ sinter_status sinter_chain_add_dequantize_e2m1(sinter_chain* chain, sinter_value
                      Operand{"w", w}, Operand{"scale", scale});
 }
 
+sinter_status sinter_chain_add_dequantize_u4_packed(sinter_chain* chain, sinter_value w,
+                                                    sinter_value scale, sinter_value zero,
+                                                    sinter_value* out_value, sinter_error** error) {
+  return capi::AddOf(chain, "dequantize_u4_packed", out_value, error, sinter::AddDequantizeU4Packed,
+                     Operand{"w", w}, Operand{"scale", scale}, Operand{"zero", zero});
+}
+
+sinter_status sinter_chain_add_dequantize_e2m1_packed(sinter_chain* chain, sinter_value w,
+                                                      sinter_value scale, sinter_value* out_value,
+                                                      sinter_error** error) {
+  return capi::AddOf(chain, "dequantize_e2m1_packed", out_value, error,
+                     sinter::AddDequantizeE2M1Packed, Operand{"w", w}, Operand{"scale", scale});
+}
+
 sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a, sinter_scaled w,
                                              const sinter_linear_options* options,
                                              sinter_value* out_value, sinter_error** error) {

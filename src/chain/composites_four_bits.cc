@@ -46,19 +46,12 @@ class FourBitExpander : public Expander {
 
   // The codes, 0 to 15 as f32 [.., groups, k / groups]: of each byte first its low four bits.
   ValueId Codes(ValueId w, ValueId scale) {
-    if (!ok()) return kNoValue;
-    const ValueId byte = Widen(w), sixteen = Scalar(16);
-    const ValueId high = Unary(UnaryKind::kFloor, Mul(byte, Scalar(1.0 / 16)));  // -8 to 7
-    const ValueId low = Sub(byte, Mul(high, sixteen));
-    const ValueId negative = Less(high, 0);
-    const ValueId code = Where(negative, Add(high, sixteen), high);
+    const Halves codes = HalvesOf(w);
     if (!ok()) return kNoValue;
     std::vector<Dim> dims = Type(w).dims;
     dims.push_back(Dim::Constant(1));
-    const ValueId first = Reshape(low, dims), second = Reshape(code, dims);
-    if (!ok()) return kNoValue;
-    const int axis = static_cast<int>(dims.size()) - 1;
-    return Grouped(Take(builder().Concat({first, second}, axis)), w, scale);
+    const ValueId joined = Concat(Reshape(codes.low, dims), Reshape(codes.high, dims));
+    return Grouped(joined, w, scale);
   }
   // `x`, a value for each group or one number, as f32 for each of `codes`.
   ValueId OfGroups(ValueId x, ValueId codes) {
@@ -76,6 +69,27 @@ class FourBitExpander : public Expander {
     return Reshape(grouped, dims);
   }
 
+  // The codes of each byte, 0 to 15 as f32: of its low four bits, and of its high ones.
+  struct Halves {
+    ValueId low = kNoValue, high = kNoValue;
+  };
+  Halves HalvesOf(ValueId w) {
+    if (!ok()) return {};
+    const ValueId byte = Widen(w), sixteen = Scalar(16);
+    const ValueId high = Unary(UnaryKind::kFloor, Mul(byte, Scalar(1.0 / 16)));  // -8 to 7
+    const ValueId low = Sub(byte, Mul(high, sixteen));
+    const ValueId negative = Less(high, 0);
+    return {low, Where(negative, Add(high, sixteen), high)};
+  }
+  // Side by side along the last axis, which has extent 1.
+  ValueId Concat(ValueId first, ValueId second) {
+    if (!ok()) return kNoValue;
+    return Take(builder().Concat({first, second}, Type(first).rank() - 1));
+  }
+  ValueId Transpose(ValueId x, const std::vector<int32_t>& axes) {
+    return ok() ? Take(builder().Transpose(x, axes)) : kNoValue;
+  }
+
   ValueId Less(ValueId x, double bound) {
     const ValueId most = Scalar(bound);
     return Compare(CompareKind::kLt, x, most);
@@ -89,6 +103,73 @@ class FourBitExpander : public Expander {
     dims.push_back(Dim::Constant(2 * Type(w).dims.back().value / dims.back().value));
     return Reshape(codes, dims);
   }
+};
+
+// Packed weights: [n, k] from bytes and scales in the order of kernels.
+class PackedExpander : public FourBitExpander {
+ public:
+  using FourBitExpander::FourBitExpander;
+
+  bool CheckPacked(ValueId w, ValueId scale) {
+    if (!Check("w", w) || !CheckFloat("scale", scale)) return false;
+    const TensorType &bytes = Type(w), &of_scale = Type(scale);
+    const auto constant = [](const TensorType& type) {
+      return type.rank() == 2 && !type.dims[0].symbolic && !type.dims[1].symbolic;
+    };
+    if (bytes.dtype != DType::kS8) {
+      Fail(InvalidField("dtype of w", NameOf(bytes.dtype), "s8, with two weights in a byte"));
+    } else if (!constant(bytes) || bytes.dims[1].value % (8 * kColumns) != 0) {
+      Fail(InvalidField("w", ToString(bytes), "s8[k/16,8n] with n a multiple of 64"));
+    } else if (n_ = bytes.dims[1].value / 8, k_ = bytes.dims[0].value * kRows;
+               !constant(of_scale) || of_scale.dims[1].value != n_) {
+      Fail(InvalidField("scale", ToString(of_scale),
+                        absl::StrCat("[groups,", n_, "], as w has ", n_, " columns")));
+    } else if (groups_ = of_scale.dims[0].value; k_ % groups_ != 0) {
+      Fail(InvalidField("first dimension of scale", groups_,
+                        absl::StrCat("a divisor of k, which is ", k_)));
+    }
+    return ok();
+  }
+
+  // 0 to 15 as f32 [n, groups, k / groups].
+  ValueId PackedCodes(ValueId w) {
+    const Halves codes = HalvesOf(w);
+    const std::vector<int64_t> one = {n_, k_ / kRows, 1, kRows / 2};
+    if (!ok()) return kNoValue;
+    const ValueId low = Reshape(Columns(codes.low), Dims(one));
+    const ValueId high = Reshape(Columns(codes.high), Dims(one));
+    if (!ok()) return kNoValue;
+    const ValueId joined = Take(builder().Concat({low, high}, 2));
+    return Reshape(joined, Dims({n_, groups_, k_ / groups_}));
+  }
+  // `x`, [groups, n] or one number, as f32 for each of `codes`.
+  ValueId OfPackedGroups(ValueId x, ValueId codes) {
+    const ValueId wide = Widen(x);
+    if (!ok() || Type(wide).rank() == 0) return wide;
+    const ValueId places = Reshape(wide, Dims({groups_, n_ / kColumns, 8, 8}));
+    return Spread(Reshape(Transpose(places, {1, 3, 2, 0}), Dims({n_, groups_, 1})), codes);
+  }
+  ValueId Matrix(ValueId grouped) { return Reshape(grouped, Dims({n_, k_})); }
+
+ private:
+  static constexpr int64_t kColumns = 64, kRows = 16;  // of n and k in 512 bytes
+
+  static std::vector<Dim> Dims(const std::vector<int64_t>& extents) {
+    std::vector<Dim> dims;
+    for (const int64_t extent : extents) dims.push_back(Dim::Constant(extent));
+    return dims;
+  }
+  // One code of each byte as [n, k / 16, 8]: first the order of columns but for the lanes, whose
+  // columns and elements of k come next.
+  ValueId Columns(ValueId codes) {
+    const int64_t sets = n_ / kColumns, rows = k_ / kRows;
+    const ValueId bytes = Reshape(codes, Dims({rows, sets, 32, 4, 2, 2}));
+    const ValueId sorted = Transpose(bytes, {1, 3, 5, 2, 0, 4});
+    const ValueId lanes = Reshape(sorted, Dims({n_ / 8, 8, 4, rows, 2}));
+    return Transpose(lanes, {0, 1, 3, 2, 4});
+  }
+
+  int64_t n_ = 0, k_ = 0, groups_ = 0;
 };
 
 // The number of a code of e2m1: a sign, then 0 .5 1 1.5 2 3 4 6, which three lines bound from
@@ -120,6 +201,23 @@ absl::StatusOr<ValueId> AddDequantizeE2M1(ChainBuilder& b, ValueId w, ValueId sc
   const ValueId codes = e.Codes(w, scale);
   const ValueId number = NumberOfE2M1(e, codes);
   return e.Finish(e.Joined(e.Mul(number, e.OfGroups(scale, codes)), w));
+}
+
+absl::StatusOr<ValueId> AddDequantizeU4Packed(ChainBuilder& b, ValueId w, ValueId scale,
+                                              ValueId zero) {
+  PackedExpander e(b, "dequantize_u4_packed");
+  if (!e.CheckPacked(w, scale) || !e.CheckZero(zero, scale)) return e.Finish(kNoValue);
+  const ValueId codes = e.PackedCodes(w);
+  const ValueId number = e.Sub(codes, e.OfPackedGroups(zero, codes));
+  return e.Finish(e.Matrix(e.Mul(number, e.OfPackedGroups(scale, codes))));
+}
+
+absl::StatusOr<ValueId> AddDequantizeE2M1Packed(ChainBuilder& b, ValueId w, ValueId scale) {
+  PackedExpander e(b, "dequantize_e2m1_packed");
+  if (!e.CheckPacked(w, scale)) return e.Finish(kNoValue);
+  const ValueId codes = e.PackedCodes(w);
+  const ValueId number = NumberOfE2M1(e, codes);
+  return e.Finish(e.Matrix(e.Mul(number, e.OfPackedGroups(scale, codes))));
 }
 
 }  // namespace sinter

@@ -20,21 +20,33 @@ class FourBitChain : public WholeChain {
   // some.
   ValueId Weights(const std::string& name, int64_t rows, int64_t columns, int64_t experts = 0) {
     const int64_t group = v_.Extent("group");
+    const bool packed = experts == 0 && v_.Flag("packed");
+    if (packed && (rows % 64 != 0 || columns % 16 != 0)) {
+      Fail(InvalidFields(absl::StrCat("rows and columns of ", name),
+                         absl::StrCat(rows, " and ", columns),
+                         "multiples of 64 and of 16 with packed=1"));
+      return kNoValue;
+    }
     if (columns % 2 != 0 || columns % group != 0) {
       Fail(InvalidFields(absl::StrCat("columns of ", name), columns,
                          absl::StrCat("an even multiple of group, which is ", group)));
       return kNoValue;
     }
     std::vector<int64_t> of_bytes = {rows, columns / 2}, of_groups = {rows, columns / group};
+    if (packed) of_bytes = {columns / 16, 8 * rows}, of_groups = {columns / group, rows};
     for (std::vector<int64_t>* dims : {&of_bytes, &of_groups}) {
       if (experts > 0) dims->insert(dims->begin(), experts);
     }
     const ValueId bytes = Constant(name, of_bytes, true, DType::kS8);
     const ValueId scale = Constant(absl::StrCat("scale_", name), of_groups);
-    if (v_.Name("codes") == "e2m1") return Rounded(AddDequantizeE2M1(b(), bytes, scale));
+    if (v_.Name("codes") == "e2m1") {
+      return Rounded(packed ? AddDequantizeE2M1Packed(b(), bytes, scale)
+                            : AddDequantizeE2M1(b(), bytes, scale));
+    }
     const ValueId zero =
         v_.Flag("zeros") ? Constant(absl::StrCat("zero_", name), of_groups) : Take(b().Scalar(8));
-    return Rounded(AddDequantizeU4(b(), bytes, scale, zero));
+    return Rounded(packed ? AddDequantizeU4Packed(b(), bytes, scale, zero)
+                          : AddDequantizeU4(b(), bytes, scale, zero));
   }
 
  private:
@@ -88,6 +100,8 @@ absl::StatusOr<Chain> MakeFourBitGroupedFfn(const FieldValues& v) {
 const FieldSpec kCodes{"codes", FieldType::kName, "u4", "of four bits", "u4 e2m1"};
 const FieldSpec kGroup{"group", FieldType::kExtent, nullptr,
                        "neighbours of a row that share a scale"};
+const FieldSpec kPacked{"packed", FieldType::kFlag, "0",
+                        "whether weights lie as kernels read them, the order of Marlin"};
 const FieldSpec kZeros{"zeros", FieldType::kFlag, "0",
                        "whether groups of u4 have zeros of their own; else they are 8"};
 
@@ -96,17 +110,18 @@ const FieldSpec kZeros{"zeros", FieldType::kFlag, "0",
 std::vector<KindSpec> FourBitKinds() {
   return {
       {"four_bit_matmul",
-       {kM, kN, kK, kGroup, kCodes, kZeros, kOptionalAct, kDType, kBias1},
+       {kM, kN, kK, kGroup, kCodes, kZeros, kPacked, kOptionalAct, kDType, kBias1},
        MakeFourBitMatmul,
        "act(a w + bias1) of weights of four bits, two in a byte",
        "a[m,k] w*[n,k/2] of s8, scale_w*[n,k/group], with zeros=1 zero_w*[n,k/group], with bias1=1 "
-       "bias1*[n]"},
+       "bias1*[n]; with packed=1 w*[k/16,8 n] and [k/group,n] of scales and zeros"},
       {"four_bit_gated_ffn",
-       {kM, kN, kK, kL, kAct, kGroup, kCodes, kZeros, kDType},
+       {kM, kN, kK, kL, kAct, kGroup, kCodes, kZeros, kPacked, kDType},
        MakeFourBitGatedFfn,
        "c w_down with c = act(a w_gate) * (a w_up), of weights of four bits, two in a byte",
        "a[m,k] w_gate*[n,k/2] of s8, scale_w_gate*[n,k/group], with zeros=1 "
-       "zero_w_gate*[n,k/group], the same of w_up* and w_down*[l,n/2]"},
+       "zero_w_gate*[n,k/group], the same of w_up* and w_down*[l,n/2]; with packed=1 as in "
+       "four_bit_matmul"},
       {"four_bit_grouped_gated_ffn",
        {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kWeight, kGroup, kCodes, kZeros, kDType,
         kBias1, kBias2, kAlpha, kBeta, kLimit},

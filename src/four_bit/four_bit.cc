@@ -14,8 +14,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 2, kScheduleVersion = 1;
-constexpr int64_t kSliceK = 128;  // of a warp's step
+constexpr uint8_t kProductVersion = 3, kScheduleVersion = 1;
 constexpr int64_t kAlignment = 1024;
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
@@ -76,7 +75,11 @@ absl::Status CheckFourBitProduct(const FourBitProduct& p) {
   if (product.result != DType::kF32 && product.result != product.rows.element) {
     return InvalidField("dtype of the result", NameOf(product.result), "f32 or the weights'");
   }
-  SINTER_RETURN_IF_ERROR(CheckFourBitWeights(p.weights, product.k));
+  SINTER_RETURN_IF_ERROR(CheckFourBitWeights(p.weights, product.n, product.k));
+  if (p.weights.packed && IsWide(p.weights, product.weights.element)) {
+    return Invalid("scales and zeros of packed weights must have the dtype of the rows, ",
+                   NameOf(product.rows.element), ", and a constant zero must be a number of it");
+  }
   for (const auto& [name, stride] :
        {std::make_pair("residual", p.residual_stride), std::make_pair("result", p.out_stride)}) {
     if (stride >= 0 && stride <= kMostStride) continue;
@@ -97,6 +100,11 @@ std::string FourBitSchedule::ToString(bool with_grid) const {
   return text;
 }
 
+int FourBitSchedule::LoadWarps(const FourBitProduct& p) const {
+  if (p.weights.packed) return block_m <= 32 ? 1 : 0;
+  return RowPieces() <= 4 ? RowPieces() : (RowPieces() + 1) / 2;
+}
+
 absl::StatusOr<FourBitSchedule> FourBitSchedule::Read(ByteReader& r) {
   FourBitSchedule s;
   r(s);
@@ -107,13 +115,17 @@ absl::StatusOr<FourBitSchedule> FourBitSchedule::Read(ByteReader& r) {
 namespace {
 
 int64_t StageBytes(const FourBitProduct& p, const FourBitSchedule& s) {
-  const int64_t of_k = s.slices * kSliceK;
-  return p.product.Width() * s.tiles * 16 * of_k / 2 + s.block_m * of_k * 2;
+  const int64_t of_k = s.slices * kSliceK, columns = p.TileColumns() * s.tiles;
+  const int64_t codes = p.product.Width() * columns * of_k / 2, rows = s.block_m * of_k * 2;
+  if (!p.weights.packed) return codes + rows;
+  const int64_t arrays = p.product.Width() * (p.weights.HasZeros() ? 2 : 1);
+  const int64_t scales = arrays * of_k / p.weights.group * columns * 2;
+  return CeilDiv(codes + rows + scales, kAlignment) * kAlignment;
 }
 
 // The bytes of sums, which take the place of the stages.
 int64_t SumBytes(const FourBitProduct& p, const FourBitSchedule& s) {
-  return int64_t{4} * p.product.Width() * s.slices * s.block_m * (16 * s.tiles + 4);
+  return int64_t{4} * p.product.Width() * s.slices * s.block_m * (p.TileColumns() * s.tiles + 4);
 }
 
 }  // namespace
@@ -123,8 +135,22 @@ int64_t SharedMemoryBytes(const FourBitProduct& p, const FourBitSchedule& s) {
 }
 
 int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s) {
-  return CeilDiv(p.product.n, 16 * s.tiles) * s.split;
+  return CeilDiv(p.product.n, p.TileColumns() * s.tiles) * s.split;
 }
+
+namespace {
+
+// Threads whose registers do not spill.
+int MostThreads(const FourBitProduct& p, const FourBitSchedule& s) {
+  if (p.weights.packed) {  // 88, 112, 160 and 240 registers
+    return s.block_m == 8 ? 672 : s.block_m == 16 ? 416 : s.block_m == 32 ? 384 : 256;
+  }
+  if (s.block_m == 32) return 640;  // 96 registers
+  // 16 rows of which a warp loads two pieces: 72 registers.
+  return s.block_m == 16 && s.RowPieces() > 4 ? 896 : 1024;
+}
+
+}  // namespace
 
 absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
                            const DeviceModel& model) {
@@ -133,28 +159,30 @@ absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
                ? absl::OkStatus()
                : FailedPrecondition(name, " is ", value, ", must be in [", least, ", ", most, "]");
   };
-  // Registers would spill: 32 rows need 96 a thread, 16 of which a warp loads two pieces 72.
-  const int most_threads = s.block_m == 32                        ? 640
-                           : s.block_m == 16 && s.RowPieces() > 4 ? 896
-                                                                  : 1024;
-  SINTER_RETURN_IF_ERROR(in("tiles", s.tiles, 1, 16));
+  const bool packed = p.weights.packed;
+  const int most_threads = MostThreads(p, s);
+  SINTER_RETURN_IF_ERROR(in("tiles", s.tiles, 1, packed ? 4 : 16));
   SINTER_RETURN_IF_ERROR(in("slices", s.slices, 1, 8));
   SINTER_RETURN_IF_ERROR(in("stages", s.stages, 2, 12));
   SINTER_RETURN_IF_ERROR(in("split", s.split, 1, 2));
-  if (s.slices % 2 != 0) {
+  if (!packed && s.slices % 2 != 0) {
     return FailedPrecondition("slices are ", s.slices,
                               ", must be even: rows of boxes have 256 of K");
   }
-  if (s.block_m != 8 && s.block_m != 16 && s.block_m != 32) {
-    return FailedPrecondition("block_m is ", s.block_m, ", must be 8, 16 or 32");
+  const bool rows = s.block_m == 8 || s.block_m == 16 || s.block_m == 32;
+  if (!rows && !(packed && s.block_m == 64)) {
+    return FailedPrecondition("block_m is ", s.block_m, ", must be 8, 16 or 32",
+                              packed ? ", or 64" : "");
   }
-  if (s.RowPieces() > 16) {
+  if (!packed && s.RowPieces() > 16) {
     return FailedPrecondition("slices are ", s.slices, ", must be at most ", 128 / s.block_m,
                               " of ", s.block_m, " rows");
   }
   SINTER_RETURN_IF_ERROR(in("threads", s.Threads(p), 1, most_threads));
-  if (s.grid != BlocksOf(p, s)) {
-    return FailedPrecondition("grid is ", s.grid, ", must be ", BlocksOf(p, s));
+  const int64_t blocks = BlocksOf(p, s);
+  if (s.grid != blocks && !(packed && s.grid > 0 && s.grid % blocks == 0)) {
+    return FailedPrecondition("grid is ", s.grid, ", must be ", packed ? "a multiple of " : "",
+                              blocks);
   }
   if (s.split > CeilDiv(p.product.k, kSliceK * s.slices)) {
     return FailedPrecondition("split is ", s.split, ", must be at most the steps of K, ",
@@ -177,19 +205,38 @@ absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
 namespace {
 
 // Shares of the chip's rates, and times, fitted to an H200 (docs/lab/four-bit-weights.md).
-constexpr double kHbmShare = 0.72;
+struct Rates {
+  double hbm_share;
+  double issue_share;  // of the slots of warps that wait for stages
+  double full_warps;   // fewer leave slots empty
+  double fixed_us;     // after a launch: the first stage, and sums of slices
+  double cluster_us;   // barriers of a cluster, and sums of its ranks
+  double turn_us;      // a block's first stage and sums, of an SM's second block on
+};
+constexpr Rates kByRows = {0.72, 0.55, 16, 3.8, 2.2, 0};
+constexpr Rates kPacked = {0.9, 1, 8, 3.2, 1.3, 3};
 constexpr double kIntakeBytesPerUs = 40e3;  // weights and rows, of an SM
-constexpr double kIssueShare = 0.55;        // of the slots of warps that wait for stages
 constexpr double kSharedBytesPerClock = 128, kSharedShare = 0.62;
-constexpr double kFixedUs = 3.8;    // after a launch: the first stage, and sums of slices
-constexpr double kClusterUs = 2.2;  // barriers of a cluster, and sums of its ranks
 
-// Instructions of a warp for 16 columns and 128 of K: its loads, eight words of codes for each of
-// two rows of a lane, and products with each 8 rows. By form, of eight codes.
+// Instructions of a warp for a tile and 128 of K: its loads, eight words of codes for each of two
+// rows of a lane, and products with each 8 rows. Those of packed weights are for 64 columns: of
+// each 16 of K one load of codes, four words of them, and half a load of rows, and a product of
+// four columns' sets takes 5.7 clocks of a tensor core; of each group eight scales are prepared.
 double StepInstructions(const FourBitProduct& p, int block_m) {
+  const int of_word = UnpackInstructions(p.weights, p.product.weights.element);
+  const double row_tiles = block_m / 8;
+  if (p.weights.packed) {
+    constexpr double kTilesOfK = 8, kScales = 36, kStep = 20, kProduct = 5.7;
+    return kTilesOfK * (1 + 4 * of_word + (4 + 4 * kProduct + 0.5) * row_tiles) +
+           kScales * kSliceK / static_cast<double>(p.weights.group) + kStep;
+  }
   constexpr double kLoads = 40, kRowTile = 12;
-  return kLoads + 8 * UnpackInstructions(p.weights, p.product.weights.element) +
-         kRowTile * block_m / 8;
+  return kLoads + 8 * of_word + kRowTile * row_tiles;
+}
+
+// Bytes of shared memory that a warp reads for it.
+double StepBytes(const FourBitProduct& p, int block_m) {
+  return p.weights.packed ? 4096 + 256.0 * block_m : 1024 + 256.0 * block_m;
 }
 
 }  // namespace
@@ -198,11 +245,14 @@ absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBi
                                            int64_t bucket, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckSchedule(p, s, model));
   const int64_t rows = p.Rows(bucket);
-  if (rows > s.block_m) {
-    return FailedPrecondition("block_m is ", s.block_m, ", must be at least the rows, ", rows);
+  const int64_t row_blocks = s.grid / BlocksOf(p, s);
+  if (rows > s.block_m * row_blocks) {
+    return FailedPrecondition("block_m is ", s.block_m, ", must be at least the rows, ", rows,
+                              ", of ", row_blocks, " blocks of rows");
   }
   Prediction time;
-  const int64_t blocks = BlocksOf(p, s);
+  const Rates& rates = p.weights.packed ? kPacked : kByRows;
+  const int64_t blocks = s.grid;
   const int64_t at_once =
       std::max(1, s.split == 1 ? model.sm_count : model.ResidentBlocks(s.split));
   const double turns = static_cast<double>(CeilDiv(blocks, at_once));
@@ -211,23 +261,25 @@ absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBi
   const double warp_steps = s.Warps(p) * steps;
   const double of_k = static_cast<double>(p.WeightBytes()) / static_cast<double>(p.product.n) /
                       static_cast<double>(p.product.k);  // bytes of a column
+  const int64_t block_rows = std::min<int64_t>(rows, s.block_m);
   const double of_block =
-      steps * static_cast<double>(of_step) * (of_k * 16 * s.tiles + 2 * static_cast<double>(rows));
-  const int64_t of_rows = rows * p.product.k * SizeOf(p.product.rows.element);
+      steps * static_cast<double>(of_step) *
+      (of_k * static_cast<double>(p.TileColumns()) * s.tiles + 2 * static_cast<double>(block_rows));
+  const int64_t row_bytes = p.product.k * SizeOf(p.product.rows.element);
   const int64_t out = rows * p.product.n * SizeOf(p.product.result);
-  time.hbm_bytes = static_cast<double>(p.WeightBytes() + of_rows + out);
-  time.hbm_us = time.hbm_bytes / (model.hbm_bytes_per_us * kHbmShare);
-  time.l2_bytes = static_cast<double>(blocks / s.split * of_rows);
+  time.hbm_bytes = static_cast<double>(p.WeightBytes() + rows * row_bytes + out);
+  time.hbm_us = time.hbm_bytes / (model.hbm_bytes_per_us * rates.hbm_share);
+  time.l2_bytes = static_cast<double>(blocks / s.split * block_rows * row_bytes);
   time.intake_us = of_block / kIntakeBytesPerUs;
-  time.shared_us = warp_steps * (1024 + 256.0 * s.block_m) /
+  time.shared_us = warp_steps * StepBytes(p, s.block_m) /
                    (kSharedBytesPerClock * kSharedShare * model.clock_mhz);
-  // An SM issues instructions of four warps in a clock, of one each: few warps leave slots empty.
-  constexpr double kFullWarps = 16;
+  // An SM issues instructions of four warps in a clock, of one each.
   const double issue_us =
       warp_steps * StepInstructions(p, s.block_m) /
-      (4 * kIssueShare * std::min(1.0, s.Warps(p) / kFullWarps) * model.clock_mhz);
+      (4 * rates.issue_share * std::min(1.0, s.Warps(p) / rates.full_warps) * model.clock_mhz);
   time.tensor_us = issue_us;
-  time.fixed_us = model.launch_us + kFixedUs + (s.split > 1 ? kClusterUs : 0);
+  time.fixed_us = model.launch_us + rates.fixed_us + (s.split > 1 ? rates.cluster_us : 0) +
+                  (turns - 1) * rates.turn_us;
   time.total_us = time.fixed_us + FourNorm({time.hbm_us, time.intake_us, time.shared_us, issue_us});
   const double most = std::max({time.hbm_us, time.intake_us, time.shared_us, issue_us});
   time.bound = most == time.hbm_us      ? "hbm"
@@ -240,13 +292,15 @@ absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBi
 std::vector<RankedFourBit> SearchFourBit(const FourBitProduct& p, int64_t bucket,
                                          const DeviceModel& model) {
   std::vector<RankedFourBit> ranked;
-  if (p.Rows(bucket) > kMostFourBitRows) return ranked;
+  const int64_t rows = p.Rows(bucket);
+  if (!p.weights.packed && rows > kMostFourBitRows) return ranked;
   FourBitSchedule s;
-  while (s.block_m < p.Rows(bucket)) s.block_m *= 2;
+  while (s.block_m < std::min<int64_t>(rows, 64)) s.block_m *= 2;
+  const int64_t row_blocks = CeilDiv(rows, s.block_m);
   for (s.split = 1; s.split <= 2; ++s.split) {
-    for (s.slices = 2; s.slices <= 8; s.slices += 2) {
+    for (s.slices = 1; s.slices <= 8; ++s.slices) {
       for (s.tiles = 1; s.tiles <= 16; ++s.tiles) {
-        s.grid = static_cast<int>(BlocksOf(p, s));
+        s.grid = static_cast<int>(BlocksOf(p, s) * row_blocks);
         s.stages = 8;
         while (s.stages > 2 && !CheckSchedule(p, s, model).ok()) --s.stages;
         absl::StatusOr<Prediction> time = PredictSchedule(p, s, bucket, model);

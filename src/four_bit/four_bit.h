@@ -32,6 +32,8 @@ struct FourBitProduct {
                 out_stride);
 
   int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
+  // Columns of a schedule's tile.
+  int64_t TileColumns() const { return weights.packed ? 64 : 16; }
   // Bytes of codes, scales and zeros.
   int64_t WeightBytes() const;
   std::string ToString() const;
@@ -40,25 +42,28 @@ struct FourBitProduct {
 };
 
 struct FourBitSchedule {
-  int tiles = 0;    // of 16 columns of a matrix, in a block
+  int tiles = 0;    // of 16 columns of a matrix, of packed weights of 64, in a block
   int slices = 0;   // parts of 128 of K of a step, each with warps of its own
   int split = 1;    // blocks of a cluster, among which K is divided
-  int block_m = 8;  // rows, at most 32
+  int block_m = 8;  // rows of a block: all of them, at most 32; of packed weights at most 64
   int stages = 0;
   int grid = 1;
 
   int Warps(const FourBitProduct& p) const { return p.product.Width() * tiles * slices; }
-  // Pieces of 8 rows and 128 of K in a step, and the warps that load them: two each at most.
+  // Pieces of 8 rows and 128 of K in a step.
   int RowPieces() const { return slices * block_m / 8; }
-  int RowWarps() const { return RowPieces() <= 4 ? RowPieces() : (RowPieces() + 1) / 2; }
-  int Threads(const FourBitProduct& p) const { return 32 * (Warps(p) + RowWarps()); }
+  // Warps that load: rows, two pieces each at most; packed weights are loaded with their rows by
+  // one warp, or, where registers of 64 rows allow none, by one that multiplies.
+  int LoadWarps(const FourBitProduct& p) const;
+  int Threads(const FourBitProduct& p) const { return 32 * (Warps(p) + LoadWarps(p)); }
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const { w(*this); }
   static absl::StatusOr<FourBitSchedule> Read(ByteReader& r);
   SINTER_FIELDS(FourBitSchedule, tiles, slices, split, block_m, stages, grid);
 };
 
-constexpr int64_t kMostFourBitRows = 32;
+constexpr int64_t kSliceK = 128;          // K of a slice of a step
+constexpr int64_t kMostFourBitRows = 32;  // of weights that are not packed
 
 // OK, or why no kernel of the family computes it, naming field, value and bound.
 absl::Status CheckFourBitProduct(const FourBitProduct& p);
@@ -67,7 +72,7 @@ absl::Status CheckSchedule(const FourBitProduct& p, const FourBitSchedule& s,
                            const DeviceModel& model);
 // Dynamic.
 int64_t SharedMemoryBytes(const FourBitProduct& p, const FourBitSchedule& s);
-// Blocks that have all columns.
+// Blocks that have all columns of block_m rows.
 int64_t BlocksOf(const FourBitProduct& p, const FourBitSchedule& s);
 
 inline constexpr char kFourBitEntry[] = "sinter_four_bit_product";
@@ -84,7 +89,8 @@ using RankedFourBit = RankedKernel<FourBitSchedule>;
 // rows.
 absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBitSchedule& s,
                                            int64_t bucket, const DeviceModel& model);
-// Legal schedules, best first; none where `bucket` has more than kMostFourBitRows rows.
+// Legal schedules, best first; none where weights are not packed and `bucket` has more than
+// kMostFourBitRows rows.
 std::vector<RankedFourBit> SearchFourBit(const FourBitProduct& p, int64_t bucket,
                                          const DeviceModel& model);
 

@@ -58,7 +58,7 @@ std::string ConfigText(const FourBitProduct& p, const FourBitSchedule& s) {
       "  static constexpr int kN = ", p.product.n, ", kK = ", p.product.k,
       ";\n  static constexpr int kTiles = ", s.tiles, ", kSlices = ", s.slices,
       ", kSplit = ", s.split, ", kBlockM = ", s.block_m, ", kStages = ", s.stages,
-      ", kRowWarps = ", s.RowWarps(), ";\n  static constexpr bool kPair = ", Flag(p.product.pair),
+      ", kRowWarps = ", s.LoadWarps(p), ";\n  static constexpr bool kPair = ", Flag(p.product.pair),
       ", kConstantWeights = ", Flag(p.weights.constant),
       ";\n  static constexpr long long kRowStride = ", p.row_stride,
       ", kOutStride = ", p.out_stride, ";\n};\n");
@@ -67,7 +67,8 @@ std::string ConfigText(const FourBitProduct& p, const FourBitSchedule& s) {
 }  // namespace
 
 std::vector<std::string> HeadersOf(const FourBitProduct& p, const FourBitSchedule&) {
-  std::vector<std::string> headers = {"kernels/four_bit_product.cuh"};
+  std::vector<std::string> headers = {p.weights.packed ? "kernels/packed_four_bit_product.cuh"
+                                                       : "kernels/four_bit_product.cuh"};
   if (p.product.epilogue.program.present()) headers.emplace_back(kProgramHeader);
   return headers;
 }
@@ -77,25 +78,27 @@ std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
   for (const std::string& header : HeadersOf(p, s)) {
     absl::StrAppend(&text, "#include \"", header, "\"\n");
   }
+  const bool pair = p.product.pair, packed = p.weights.packed;
+  const char* const kMap = "const __grid_constant__ TensorMap";
   absl::StrAppend(&text, "\nnamespace sinter {\n\n", EndText(p), "\n", ConfigText(p, s),
-                  "using Kernel = FourBitProduct<Config>;\nstatic_assert(Kernel::kSharedBytes == ",
-                  SharedMemoryBytes(p, s), " && Kernel::kThreads == ", s.Threads(p),
+                  "using Kernel = ", packed ? "PackedFourBitProduct" : "FourBitProduct",
+                  "<Config>;\nstatic_assert(Kernel::kSharedBytes == ", SharedMemoryBytes(p, s),
+                  " && Kernel::kThreads == ", s.Threads(p),
                   ", \"the plan and the device library agree on sizes\");\n\n");
-  const bool pair = p.product.pair;
-  std::string parameters = "const Config::Element::Stored* rows";
-  std::string members[3];  // of FourBitOperands: weights, scales, zeros
-  const auto add = [&](int member, const char* type, const char* name, const char* as) {
+  std::string parameters = absl::StrCat(packed ? kMap : "const Config::Element::Stored*", " rows");
+  std::string members[3];  // of the operands: weights, scales, zeros
+  const auto add = [&](int member, const char* type, const char* name) {
     for (const char* half : {"", "_up"}) {
       const bool there = *half == '\0' || pair;
       if (there) absl::StrAppend(&parameters, ", ", type, " ", name, half);
-      absl::StrAppend(&members[member], *half == '\0' ? "" : ", ", there ? as : "nullptr",
-                      there ? name : "", there ? half : "");
+      absl::StrAppend(&members[member], *half == '\0' ? "" : ", ", there ? "" : "nullptr",
+                      there && type == kMap ? "&" : "", there ? name : "", there ? half : "");
     }
   };
-  add(0, "const __grid_constant__ TensorMap", "weights", "&");
-  add(1, "const Config::Scale::Stored*", "scales", "");
+  add(0, kMap, "weights");
+  add(1, packed ? kMap : "const Config::Scale::Stored*", "scales");
   if (p.weights.HasZeros()) {
-    add(2, "const Config::Zero::Stored*", "zeros", "");
+    add(2, packed ? kMap : "const Config::Zero::Stored*", "zeros");
   } else {
     members[2] = "nullptr, nullptr";
   }
@@ -105,14 +108,68 @@ std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
     absl::StrAppend(&parameters, ", const ", type, "::Stored* leaf", input);
     absl::StrAppend(&leaves, leaves.empty() ? "" : ", ", "leaf", input);
   }
-  absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.Threads(p), ", 1)\n",
-                  kFourBitEntry, "(", parameters,
-                  ", Config::Result::Stored* out, int m) {\n"
-                  "  const FourBitOperands<Config> operands = {rows, {",
-                  members[0], "}, {", members[1], "}, {", members[2], "}, out};\n",
-                  "  Kernel::run(operands, End{", leaves, "}, m);\n}\n\n}  // namespace sinter\n");
+  absl::StrAppend(
+      &text, "extern \"C\" __global__ void __launch_bounds__(", s.Threads(p), ", 1)\n",
+      kFourBitEntry, "(", parameters, ", Config::Result::Stored* out, int m) {\n  const ",
+      packed ? "PackedOperands" : "FourBitOperands", "<Config> operands = {", packed ? "&" : "",
+      "rows, {", members[0], "}, {", members[1], "}, {", members[2], "}, out};\n",
+      "  Kernel::run(operands, End{", leaves, "}, m);\n}\n\n}  // namespace sinter\n");
   return text;
 }
+
+namespace {
+
+TensorMapTemplate MapOf(const BufferPlace& place, DType dtype, std::vector<Dim> dims,
+                        std::vector<int64_t> strides, std::vector<int64_t> box, Swizzle swizzle) {
+  TensorMapTemplate map;
+  map.buffer = place.buffer;
+  map.offset_bytes = place.offset_bytes;
+  map.dtype = dtype;
+  map.dims = std::move(dims);
+  map.stride_bytes.assign(strides.begin(), strides.end());
+  map.box.assign(box.begin(), box.end());
+  map.swizzle = swizzle;
+  return map;
+}
+
+// The boxes of a stage of packed weights (PackedOperands): of rows, and of one matrix.
+TensorMapTemplate PackedRowsMap(const FourBitProduct& p, const FourBitSchedule& s,
+                                const BufferPlace& place) {
+  constexpr int64_t kBoxK = 64;
+  const DType element = p.product.rows.element;
+  const Dim rows = p.fixed_rows > 0 ? Dim::Constant(p.fixed_rows) : Dim::M();
+  return MapOf(place, element, {Dim::Constant(kBoxK), rows, Dim::Constant(p.product.k / kBoxK)},
+               {p.row_stride * SizeOf(element), kBoxK * SizeOf(element)},
+               {kBoxK, s.block_m, s.slices * kSliceK / kBoxK}, Swizzle::k128B);
+}
+TensorMapTemplate PackedWeightsMap(const FourBitProduct& p, const FourBitSchedule& s,
+                                   const BufferPlace& place) {
+  constexpr int64_t kPieceK = 16, kPieceWords = 128;  // of 64 columns
+  const int64_t columns = p.TileColumns();
+  return MapOf(place, DType::kS32,
+               {Dim::Constant(kPieceWords), Dim::Constant(p.product.n / columns),
+                Dim::Constant(p.product.k / kPieceK)},
+               {4 * kPieceWords, p.weights.byte_stride},
+               {kPieceWords, s.tiles, s.slices * kSliceK / kPieceK}, Swizzle::kNone);
+}
+// Of scales or zeros, whose rows are `stride` apart.
+TensorMapTemplate PackedGroupsMap(const FourBitProduct& p, const FourBitSchedule& s, int64_t stride,
+                                  const BufferPlace& place) {
+  const DType dtype = p.weights.scale;
+  return MapOf(place, dtype,
+               {Dim::Constant(p.product.n), Dim::Constant(p.product.k / p.weights.group)},
+               {stride * SizeOf(dtype)},
+               {p.TileColumns() * s.tiles, s.slices * kSliceK / p.weights.group}, Swizzle::kNone);
+}
+// Of weights by rows: 256 of K of a column in a row of a box.
+TensorMapTemplate WeightsMap(const FourBitProduct& p, const FourBitSchedule& s,
+                             const BufferPlace& place) {
+  constexpr int64_t kSpan = 128;  // bytes
+  return MapOf(place, DType::kS8, {Dim::Constant(p.product.k / 2), Dim::Constant(p.product.n)},
+               {p.weights.byte_stride}, {kSpan, p.TileColumns() * s.tiles}, Swizzle::k128B);
+}
+
+}  // namespace
 
 absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSchedule& s,
                                       const std::vector<BufferPlace>& places) {
@@ -138,22 +195,28 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const FourBitProduct& p, const FourBitSche
     return Invalid("product of four bits: offset ", place.offset_bytes, " is not a multiple of ",
                    kPlaceAlignment);
   }
-  size_t next = 0;
-  point(next++, p.row_stride * SizeOf(p.product.rows.element));
-  constexpr uint32_t kSpan = 128;  // bytes of a row of a box
-  for (int matrix = 0; matrix < width; ++matrix) {
-    TensorMapTemplate map;
-    map.buffer = places[next].buffer;
-    map.offset_bytes = places[next++].offset_bytes;
-    map.dtype = DType::kS8;
-    map.dims = {Dim::Constant(p.product.k / 2), Dim::Constant(p.product.n)};
-    map.stride_bytes = {static_cast<uint64_t>(p.weights.byte_stride)};
-    map.box = {kSpan, static_cast<uint32_t>(16 * s.tiles)};
-    map.swizzle = Swizzle::k128B;
+  const auto load = [&](TensorMapTemplate map) {
+    recipe.args.push_back({ArgKind::kTensorMap, static_cast<int>(recipe.tensor_maps.size())});
     recipe.tensor_maps.push_back(std::move(map));
-    recipe.args.push_back({ArgKind::kTensorMap, matrix});
+  };
+  const bool packed = p.weights.packed;
+  size_t next = 0;
+  if (packed) {
+    load(PackedRowsMap(p, s, places[next++]));
+  } else {
+    point(next++, p.row_stride * SizeOf(p.product.rows.element));
   }
-  while (next < 1 + of_weights) point(next++, 0);
+  for (int matrix = 0; matrix < width; ++matrix, ++next) {
+    load(packed ? PackedWeightsMap(p, s, places[next]) : WeightsMap(p, s, places[next]));
+  }
+  for (int i = 0; next < 1 + of_weights; ++i) {
+    if (packed) {
+      const int64_t stride = i < width ? p.weights.scale_stride : p.weights.zero_stride;
+      load(PackedGroupsMap(p, s, stride, places[next++]));
+    } else {
+      point(next++, 0);
+    }
+  }
   for (const int input : leaves) {
     const EpilogueProgram& program = p.product.epilogue.program;
     const LeafKind kind = program.leaves[static_cast<size_t>(input)];

@@ -22,22 +22,15 @@ class WeightsFinder {
     const Op& cast = chain_.op(value);
     if (cast.kind != OpKind::kCast || !Collect(value)) return std::nullopt;
     dtype_ = cast.type.dtype;
-    for (const bool e2m1 : {false, true}) {
-      for (const ValueId scale : floats_) {
-        found_.scale = scale;
+    for (const bool packed : {false, true}) {
+      if (packed && cast.type.rank() != 2) continue;
+      for (const bool e2m1 : {false, true}) {
+        found_.format.packed = packed;
         found_.format.e2m1 = e2m1;
-        found_.zero = -1;
-        if (e2m1) {
-          if (Matches(value, FourBitZero::kConstant, 0)) return Finished(value);
-          continue;
-        }
-        for (const double number : numbers_) {
-          if (Matches(value, FourBitZero::kConstant, number)) return Finished(value);
-        }
-        for (const ValueId zero : floats_) {
-          found_.zero = zero;
-          const bool one = chain_.op(zero).type.rank() == 0;
-          if (Matches(value, one ? FourBitZero::kNumber : FourBitZero::kGroups, 0)) {
+        for (const ValueId scale : floats_) {
+          found_.scale = scale;
+          found_.zero = -1;
+          if (e2m1 ? Matches(value, FourBitZero::kConstant, 0) : MatchesWithZero(value)) {
             return Finished(value);
           }
         }
@@ -75,6 +68,19 @@ class WeightsFinder {
     return found_.bytes >= 0 && floats_.size() <= 2;
   }
 
+  // Codes of u4, whose zero may be any number or input.
+  bool MatchesWithZero(ValueId value) {
+    for (const double number : numbers_) {
+      if (Matches(value, FourBitZero::kConstant, number)) return true;
+    }
+    for (const ValueId zero : floats_) {
+      found_.zero = zero;
+      const bool one = chain_.op(zero).type.rank() == 0;
+      if (Matches(value, one ? FourBitZero::kNumber : FourBitZero::kGroups, 0)) return true;
+    }
+    return false;
+  }
+
   absl::StatusOr<Chain> Pattern(FourBitZero kind, double number) const {
     const auto type = [&](ValueId id) { return chain_.op(id).type; };
     ChainBuilder b;
@@ -82,12 +88,14 @@ class WeightsFinder {
     SINTER_ASSIGN_OR_RETURN(const ValueId scale, b.Input(type(found_.scale)));
     absl::StatusOr<ValueId> wide;
     if (found_.format.e2m1) {
-      wide = AddDequantizeE2M1(b, bytes, scale);
+      wide = found_.format.packed ? AddDequantizeE2M1Packed(b, bytes, scale)
+                                  : AddDequantizeE2M1(b, bytes, scale);
     } else {
       SINTER_ASSIGN_OR_RETURN(const ValueId zero, kind == FourBitZero::kConstant
                                                       ? b.Scalar(number)
                                                       : b.Input(type(found_.zero)));
-      wide = AddDequantizeU4(b, bytes, scale, zero);
+      wide = found_.format.packed ? AddDequantizeU4Packed(b, bytes, scale, zero)
+                                  : AddDequantizeU4(b, bytes, scale, zero);
     }
     SINTER_RETURN_IF_ERROR(wide.status());
     SINTER_ASSIGN_OR_RETURN(const ValueId value, b.Cast(*wide, dtype_));
@@ -130,7 +138,9 @@ class WeightsFinder {
     };
     FourBitWeights& w = found_.format;
     const Op& scale = chain_.op(found_.scale);
-    w.group = chain_.op(value).type.dims.back().value / scale.type.dims.back().value;
+    const std::vector<Dim>& groups = scale.type.dims;
+    w.group = chain_.op(value).type.dims.back().value /
+              (w.packed ? groups.front().value : groups.back().value);
     w.scale = scale.type.dtype;
     w.constant = chain_.op(found_.bytes).constant && scale.constant;
     w.zero_type = w.scale;

@@ -192,8 +192,8 @@ class GroupedFinder {
                                     : users_.AreAmong(found->values, value);
       if (!apart || claimed_[At(value)]) return std::nullopt;
     }
-    const Op& of_w = chain_.op(w);
-    const bool taken = CheckFourBitWeights(found->format, of_w.type.dims.back().value).ok();
+    const std::vector<Dim>& dims = chain_.op(w).type.dims;
+    const bool taken = CheckFourBitWeights(found->format, dims[1].value, dims[2].value).ok();
     return taken ? std::move(found) : std::nullopt;
   }
 

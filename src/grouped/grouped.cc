@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 7, kScheduleVersion = 3;
+constexpr uint8_t kProductVersion = 8, kScheduleVersion = 3;
 constexpr int64_t kRowBytes = 128, kVectorBytes = 16;  // bytes of a row of a stage; of one copy
 // The alignment of the stages: the kernel rounds their address up.
 constexpr int64_t kAlignment = 1024;
@@ -127,7 +127,8 @@ absl::Status CheckCodes(const GroupedProduct& p) {
   if (!p.HasCodes()) return p.codes == FourBitWeights() ? absl::OkStatus() : Lost("four bits");
   const bool elements = p.rows == DType::kBF16 || p.rows == DType::kF16;
   if (!elements || p.weights != p.rows || p.input_major || p.HasScales()) return Lost("four bits");
-  return CheckFourBitWeights(p.codes, p.k).ok() ? absl::OkStatus() : Lost("four bits");
+  if (p.codes.packed) return Lost("packed weights of experts");
+  return CheckFourBitWeights(p.codes, p.n, p.k).ok() ? absl::OkStatus() : Lost("four bits");
 }
 
 absl::Status CheckRead(const GroupedProduct& p) {

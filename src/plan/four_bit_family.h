@@ -48,15 +48,22 @@ class FourBitKernels : public OwnKernels<FourBitCode> {
     const auto add = [&](DType dtype, const std::string& dims, int64_t elements, bool of_m) {
       AddBuffer(places, dtype, dims, elements, of_m && p.fixed_rows == 0, &list);
     };
-    const auto add_each = [&](DType dtype, int64_t columns) {
+    const auto add_each = [&](DType dtype, int64_t rows, int64_t columns) {
       for (int i = 0; i < product.Width(); ++i) {
-        add(dtype, absl::StrCat(product.n, ",", columns), product.n * columns, false);
+        add(dtype, absl::StrCat(rows, ",", columns), rows * columns, false);
       }
     };
     add(product.rows.element, absl::StrCat(m, ",", product.k), rows * product.k, true);
-    add_each(DType::kS8, product.k / 2);
-    add_each(w.scale, groups);
-    if (w.zero == FourBitZero::kGroups) add_each(w.zero_type, groups);
+    const auto add_groups = [&](DType dtype) {
+      w.packed ? add_each(dtype, groups, product.n) : add_each(dtype, product.n, groups);
+    };
+    if (w.packed) {
+      add_each(DType::kS8, product.k / 16, 8 * product.n);
+    } else {
+      add_each(DType::kS8, product.n, product.k / 2);
+    }
+    add_groups(w.scale);
+    if (w.zero == FourBitZero::kGroups) add_groups(w.zero_type);
     for (int i = 0; w.zero == FourBitZero::kNumber && i < product.Width(); ++i) {
       add(w.zero_type, "", 1, false);
     }

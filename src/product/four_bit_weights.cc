@@ -41,8 +41,8 @@ int64_t FourBitWeights::ColumnBytes(int64_t k) const {
 }
 
 std::string FourBitWeights::ToString() const {
-  std::string text =
-      absl::StrCat(" codes=", e2m1 ? "e2m1" : "u4", " group=", group, " scale=", NameOf(scale));
+  std::string text = absl::StrCat(packed ? " packed" : "", " codes=", e2m1 ? "e2m1" : "u4",
+                                  " group=", group, " scale=", NameOf(scale));
   if (e2m1) return text;
   const char* const of = zero == FourBitZero::kNumber ? "one:" : "groups:";
   return absl::StrCat(
@@ -62,13 +62,41 @@ int FormOf(const FourBitWeights& w, DType element) {
   return fused ? kFused : kU4;
 }
 
+bool IsWide(const FourBitWeights& w, DType element) { return FormOf(w, element) >= kWideU4; }
+
 int UnpackInstructions(const FourBitWeights& w, DType element) {
   constexpr int kCodes[] = {9, 13, 15, 40, 40}, kFloat16Codes = 4;
   const int form = FormOf(w, element);
-  return kCodes[form] + (element == DType::kF16 && form < kWideU4 ? kFloat16Codes : 0);
+  return kCodes[form] + (element == DType::kF16 && !IsWide(w, element) ? kFloat16Codes : 0);
 }
 
-absl::Status CheckFourBitWeights(const FourBitWeights& w, int64_t k) {
+namespace {
+
+// Packed weights: TMA loads boxes of whole sets of columns, and scales of 16 bits beside them.
+absl::Status CheckPacked(const FourBitWeights& w, int64_t n, int64_t k) {
+  constexpr int64_t kSet = 64;  // columns, and K of a box of rows
+  if (n % kSet != 0) return InvalidField("n of packed weights", n, "a multiple of 64");
+  if (k % kSet != 0) return InvalidField("k of packed weights", k, "a multiple of 64");
+  if (w.group > 2 * kSet) return InvalidField("group of packed weights", w.group, "at most 128");
+  if (w.zero == FourBitZero::kNumber) {
+    return Invalid(
+        "zero of packed weights is one number in memory, must be a constant or lie as "
+        "the scales");
+  }
+  const int64_t least[] = {8 * n, n, n};
+  const int64_t strides[] = {w.byte_stride, w.scale_stride, w.HasZeros() ? w.zero_stride : n};
+  const char* const names[] = {"bytes", "scales", "zeros"};
+  for (size_t i = 0; i < 3; ++i) {
+    if (strides[i] >= least[i] && strides[i] % 16 == 0 && strides[i] <= kMostStride) continue;
+    return InvalidField(absl::StrCat("stride of rows of packed ", names[i]), strides[i],
+                        absl::StrCat("a multiple of 16 from ", least[i], " on"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckFourBitWeights(const FourBitWeights& w, int64_t n, int64_t k) {
   if (w.group < kLaneK || w.group % kLaneK != 0) {
     return InvalidField("group", w.group, absl::StrCat("a multiple of ", kLaneK));
   }
@@ -78,6 +106,7 @@ absl::Status CheckFourBitWeights(const FourBitWeights& w, int64_t k) {
   if (!IsFloat(w.scale) || !IsFloat(w.zero_type)) {
     return InvalidField("dtype of scale and zero", NameOf(w.scale), "f32, f16 or bf16");
   }
+  if (w.packed) return CheckPacked(w, n, k);
   for (const auto& [name, stride] :
        {std::make_pair("scale", w.scale_stride), std::make_pair("zero", w.zero_stride),
         std::make_pair("experts' bytes", w.byte_expert),

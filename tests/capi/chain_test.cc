@@ -56,7 +56,9 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
                                              .layout = SINTER_LAYOUT_IO,
                                              .activation = SINTER_ACTIVATION_SILU});
   const sinter_value seed = Input(c, SINTER_DTYPE_S64, {});
-  const sinter_value packed = Input(c, SINTER_DTYPE_S8, {4, 64});
+  const sinter_value codes_of_four = Input(c, SINTER_DTYPE_S8, {4, 64});
+  const sinter_value packed = Input(c, SINTER_DTYPE_S8, {4, 512});
+  const sinter_value packed_scale = Input(c, SINTER_DTYPE_BF16, {2, 64});
   const sinter_value a_scale = Input(c, SINTER_DTYPE_BF16, {4, 4});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
@@ -71,8 +73,12 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"unary", CallOf(sinter_chain_add_unary, c, SINTER_UNARY_EXP, a)},
       {"softplus", CallOf(sinter_chain_add_softplus, c, a)},
       {"clamp", CallOf(sinter_chain_add_clamp, c, a, -1, HUGE_VAL)},
-      {"dequantize_u4", CallOf(sinter_chain_add_dequantize_u4, c, packed, a_scale, a_scale)},
-      {"dequantize_e2m1", CallOf(sinter_chain_add_dequantize_e2m1, c, packed, a_scale)},
+      {"dequantize_u4", CallOf(sinter_chain_add_dequantize_u4, c, codes_of_four, a_scale, a_scale)},
+      {"dequantize_e2m1", CallOf(sinter_chain_add_dequantize_e2m1, c, codes_of_four, a_scale)},
+      {"dequantize_u4_packed",
+       CallOf(sinter_chain_add_dequantize_u4_packed, c, packed, packed_scale, packed_scale)},
+      {"dequantize_e2m1_packed",
+       CallOf(sinter_chain_add_dequantize_e2m1_packed, c, packed, packed_scale)},
       {"binary", CallOf(sinter_chain_add_binary, c, SINTER_BINARY_MUL, a, a)},
       {"compare", CallOf(sinter_chain_add_compare, c, SINTER_COMPARE_LT, a, a)},
       {"select", CallOf(sinter_chain_add_select, c, p, a, a)},

@@ -50,7 +50,8 @@ void AddJobs(const std::string& line, std::vector<CompileJob>* jobs) {
     }
     ASSERT_EQ(run.own.family, &FourBitFamily()) << line;
     const FourBitProduct& product = FourBitKernels::Of(run.own);
-    for (const int64_t rows : {8, 16, 32}) {
+    for (const int64_t rows : {8, 16, 32, 64, 100}) {
+      if (rows > kMostFourBitRows && !product.weights.packed) continue;
       AddFirst<FourBitCode>(run, SearchFourBit(product, rows, model), FourBitFamily(), product,
                             jobs);
     }
@@ -65,6 +66,13 @@ TEST(FourBitCompile, FirstSchedulesDoNotSpill) {
            "four_bit_matmul m=M n=6144 k=4096 group=32 codes=e2m1",
            "four_bit_matmul m=M n=203 k=1248 group=32 dtype=f16 zeros=1 act=gelu_tanh",
            "four_bit_matmul m=M n=4096 k=4096 group=64 dtype=f16 codes=e2m1",
+           "four_bit_matmul m=M n=28672 k=4096 group=128 packed=1",
+           "four_bit_matmul m=M n=4096 k=14336 group=128 packed=1 zeros=1 bias1=1 act=silu",
+           "four_bit_matmul m=M n=6144 k=4096 group=32 packed=1 codes=e2m1",
+           "four_bit_matmul m=M n=192 k=1344 group=32 packed=1 dtype=f16 zeros=1 act=gelu_tanh",
+           "four_bit_matmul m=M n=4096 k=4096 group=64 packed=1 dtype=f16 codes=e2m1",
+           "four_bit_gated_ffn m=M n=14336 k=4096 l=4096 act=silu group=128 packed=1",
+           "four_bit_gated_ffn m=M n=18944 k=3584 l=3584 act=silu group=32 packed=1 zeros=1",
            "four_bit_gated_ffn m=M n=14336 k=4096 l=4096 act=silu group=128",
            "four_bit_gated_ffn m=M n=512 k=256 l=96 act=gelu_erf group=32 codes=e2m1",
            "four_bit_grouped_gated_ffn m=M experts=128 top=4 n=2880 k=2880 l=2880 act=silu "

@@ -47,6 +47,22 @@ TEST_F(FourBits, ProductsOfEveryFormEqualTheReference) {
   }
 }
 
+TEST_F(FourBits, PackedProductsOfEveryFormEqualTheReference) {
+  for (const char* dtype : {"bf16", "f16"}) {
+    for (const char* format : {"group=128", "group=64 zeros=1", "group=32 codes=e2m1"}) {
+      // Tiles beyond the last column, and slices beyond the end of K.
+      for (const char* sizes : {"n=192 k=1344", "n=1088 k=4096"}) {
+        if (absl::StrContains(sizes, "1344") && absl::StrContains(format, "128")) continue;
+        Expect(absl::StrCat("four_bit_matmul m=M packed=1 ", sizes, " ", format, " dtype=", dtype,
+                            " bias1=1 act=silu"),
+               {8, 16, 32, 64, 200});
+      }
+    }
+  }
+  Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=128", {8, 32, 64});
+  Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=32 zeros=1", {16, 64});
+}
+
 // Every format and order, ragged columns and K, one expert with all rows and many with few. Zeros
 // are not whole numbers: the difference of a code and its zero is rounded too (docs/numerics.md).
 TEST_F(FourBits, ExpertsEqualTheReference) {

@@ -188,6 +188,8 @@ class OpCall {
       return AddActivation(b_, ParseActivation(a_.at(1).word).value(), Id(0));
     if (name_ == "dequantize_u4") return AddDequantizeU4(b_, Id(0), Id(1), Id(2));
     if (name_ == "dequantize_e2m1") return AddDequantizeE2M1(b_, Id(0), Id(1));
+    if (name_ == "dequantize_u4_packed") return AddDequantizeU4Packed(b_, Id(0), Id(1), Id(2));
+    if (name_ == "dequantize_e2m1_packed") return AddDequantizeE2M1Packed(b_, Id(0), Id(1));
     if (name_ == "next_token") return AddDraw();
     if (name_ == "quantize") {
       const auto scaled = AddQuantize(b_, Id(0), QuantizerOf());

@@ -19,7 +19,7 @@
 //   softplus(x), swiglu(gate, up), clamp(x, least, most), argmax(x), argmin(x),
 //   softmax(x [, axis, scale, mask]), layernorm(x, eps [, gamma, beta]), rmsnorm(x, eps [, gamma]),
 //   attention(q, k, v [, scale=, bias=, mask=]), rope(x, cos, sin), gru_cell(xg, hg, h),
-//   dequantize_u4(w, scale, zero), dequantize_e2m1(w, scale),
+//   dequantize_u4(w, scale, zero), dequantize_e2m1(w, scale), both also with _packed,
 //   scaled_linear(x, its scale, w, its scale [, bias, act=, accumulate=]),
 //   scaled_gemm_chain and scaled_gated_ffn(x, w1, w_up, w2, each and its scale [, bias1=, bias_up=,
 //   bias2=, act=, accumulate=, keys of quantize]),

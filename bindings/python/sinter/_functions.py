@@ -9,7 +9,8 @@ __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "rec
     "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "trunc", "tan", "asin", "acos", "atan", "sinh", "cosh",
     "asinh", "acosh", "atanh", "erfc", "exp2", "log2", "log10", "fmod", "copysign", "atan2", "hypot", "silu",
     "all_reduce", "all_gather", "reduce_scatter", "gather", "scatter", "top_k", "cumsum", "softplus", "argmax",
-    "argmin", "swiglu", "rope", "gru_cell", "dequantize_u4", "dequantize_e2m1"]
+    "argmin", "swiglu", "rope", "gru_cell", "dequantize_u4", "dequantize_e2m1", "dequantize_u4_packed",
+    "dequantize_e2m1_packed"]
 
 
 def exp(x: Value) -> Value:
@@ -315,3 +316,19 @@ def dequantize_e2m1(w: Value, scale: Value) -> Value:
     and scale lie as in dequantize_u4; a scale of E8M0 is exact as bf16."""
     b = builder_of(w)
     return b._add("dequantize_e2m1", b._own(w), b._own(scale))
+
+
+def dequantize_u4_packed(w: Value, scale: Value, zero: Value) -> Value:
+    """The same as f32 [n, k] of a packed matrix, whose bytes lie as kernels read them: the order of vLLM's Marlin
+    kernels, which plans read faster and for any number of rows. w is s8 [k / 16, 8 n], n a multiple of 64. A row has
+    512 bytes for each 64 columns. Byte 16 (4 i + j) + 4 f + 2 e + b of those has the code of column 16 f + 8 b + i and
+    of element 2 j + e of the row's 16 of k in its low four bits, and of element 2 j + e + 8 in the others. scale is
+    [groups, n]: of each 64 columns, place 8 i + j has column 8 j + i. zero is of rank 0, or lies as scale."""
+    b = builder_of(w)
+    return b._add("dequantize_u4_packed", b._own(w), b._own(scale), b._own(zero))
+
+
+def dequantize_e2m1_packed(w: Value, scale: Value) -> Value:
+    """Weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed."""
+    b = builder_of(w)
+    return b._add("dequantize_e2m1_packed", b._own(w), b._own(scale))

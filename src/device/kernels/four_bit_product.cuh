@@ -4,6 +4,7 @@
 #include "ptx/sync.cuh"
 #include "ptx/tma.cuh"
 #include "tile/activation.cuh"
+#include "tile/four_bit_sums.cuh"
 #include "tile/four_bits.cuh"
 #include "tile/layout.cuh"
 
@@ -47,10 +48,9 @@ struct FourBitProduct {
   static constexpr int kTileBytes = kFourBitPieceBytes;  // of 8 rows and a slice of K
   static constexpr int kStageBytes = kWeightBytes + kSlices * kRowTiles * kTileBytes;
   static constexpr int kSteps = ceil_div(Config::kK, 128 * kSlices);
-  static constexpr int kPad = kBlockN + 4;  // columns of a row of sums
+  using Sums = FourBitSums<Config, 16>;
   static constexpr int kSharedBytes = 1024 + kStages * kStageBytes;
-  static_assert(kMatrices * kSlices * Config::kBlockM * kPad * 4 <= kStages * kStageBytes,
-                "sums take the place of stages");
+  static_assert(Sums::kBytes <= kStages * kStageBytes, "sums take the place of stages");
   static_assert(kSlices % 2 == 0, "boxes have two slices");
   static_assert(Config::kK % 32 == 0 && Config::kGroup % 32 == 0, "a lane has 32 of a group");
 
@@ -89,7 +89,7 @@ struct FourBitProduct {
       __syncthreads();
     }
     wait_for_predecessors();
-    store(o, b, end, rank, m);
+    Sums::template store<kThreads>(b.ring, 0, b.first_column, rank, m, end, o.out);
     if constexpr (kSplit > 1) {  // others have read this block's sums
       __syncwarp();
       cluster_arrive();
@@ -244,57 +244,10 @@ struct FourBitProduct {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int of_row = 8 * i + lane % 4 * 2 + e % 2;
-        const int at = ((matrix * kSlices + slice) * Config::kBlockM + of_row) * kPad + 16 * tile +
-                       row + e / 2 * 8;
-        store_shared(b.ring + at * 4, __float_as_uint(sums[i][e]));
+        const u32 at = Sums::address(b.ring, matrix, slice, of_row, 16 * tile + row + e / 2 * 8);
+        store_shared(at, __float_as_uint(sums[i][e]));
       }
     }
-  }
-
-  // ---- Results
-
-  template <class End>
-  static SINTER_DEVICE void store(const FourBitOperands<Config>& o, const Block& b, const End& end,
-                                  int rank, int m) {
-    constexpr int kQuads = kBlockN / 4;
-    const int first = rank * kThreads + static_cast<int>(threadIdx.x);
-    for (int i = first; i < m * kQuads; i += kSplit * kThreads) {
-      const int row = i / kQuads, of_block = i % kQuads * 4, column = b.first_column + of_block;
-      if (column >= Config::kN) continue;
-      float y[4], up[4] = {};
-      total(b, 0, row, of_block, y);
-      if constexpr (Config::kPair) total(b, 1, row, of_block, up);
-      auto* const to = o.out + row * Config::kOutStride + column;
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        if (column + c < Config::kN) y[c] = end.at(row, column + c, y[c], up[c]);
-      }
-      if constexpr (Config::kN % 4 == 0 && Config::kOutStride % 4 == 0) {
-        using Pair = typename Config::Result::Pair;
-        reinterpret_cast<Pair*>(to)[0] = Config::Result::pack(y[0], y[1]);
-        reinterpret_cast<Pair*>(to)[1] = Config::Result::pack(y[2], y[3]);
-      } else {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          if (column + c < Config::kN) to[c] = store_one(y[c]);
-        }
-      }
-    }
-  }
-
-  static SINTER_DEVICE typename Config::Result::Stored store_one(float x) {
-    if constexpr (sizeof(typename Config::Result::Stored) == 4) return x;
-    return static_cast<typename Config::Result::Stored>(Config::Result::pack(x, 0));
-  }
-
-  // Adds the sums of slices, of the lowest rank first, for four columns.
-  static SINTER_DEVICE void total(const Block& b, int matrix, int row, int column, float (&of)[4]) {
-    const auto of_part = [&](int part) {
-      const int slice = matrix * kSlices + part % kSlices;
-      const u32 at = b.ring + ((slice * Config::kBlockM + row) * kPad + column) * 4;
-      return kSplit > 1 ? load_remote(map_to_rank(at, part / kSlices)) : load_shared(at);
-    };
-    total_of_codes<Weights, kSplit * kSlices>(of_part, of);
   }
 };
 

@@ -60,19 +60,26 @@ struct FourBits {
       return {both(scale * kPowerOfTwo<94>), 0, 0, 0};
     }
   }
-  static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
-    const u32 y = __byte_perm(x, 0, 0x4321);  // x >> 8, which no shift to the left joins
-    if constexpr (kForm == kE2M1) {           // magnitudes at bits 8 to 6 are numbers * 2^-126
-      // A multiplication puts a code into two places, of which one has the sign.
-      v[0] = Of::mul((x & kLowCodes) * 0x1040u & kNumber, f.scale);
-      v[1] = Of::mul((x & kHighCodes) * 0x104u & kNumber, f.scale);
-      v[2] = Of::mul((y & kLowCodes) * 0x1040u & kNumber, f.scale);
-      v[3] = Of::mul((y & kHighCodes) * 0x104u & kNumber, f.scale);
+  // The same of words of two equal numbers; a constant zero must be exact.
+  static SINTER_DEVICE Factors factors_of_words(u32 scale, u32 zero) {
+    if constexpr (kForm == kU4Fused) {
+      return {Of::mul(scale, both(kPowerOfTwo<101>)), Of::mul(scale, both(kPowerOfTwo<97>)),
+              Of::mul(Of::mul(zero, both(-kShrunk)), scale), 0};
+    } else if constexpr (kForm == kU4) {
+      return {Of::mul(scale, both(kPowerOfTwo<-26>)), 0, Of::mul(zero, both(-kPowerOfTwo<-6>)), 0};
     } else {
-      v[0] = low(x & kLowCodes, f);
-      v[1] = high(x & kHighCodes, f);
-      v[2] = low(y & kLowCodes, f);
-      v[3] = high(y & kHighCodes, f);
+      return {Of::mul(scale, both(kPowerOfTwo<94>)), 0, 0, 0};
+    }
+  }
+  // The lowest codes of both halves of x, and the next ones.
+  static SINTER_DEVICE void unpack_two(u32 x, const Factors& f, u32& first, u32& second) {
+    if constexpr (kForm == kE2M1) {  // magnitudes at bits 8 to 6 are numbers * 2^-126
+      // A multiplication puts a code into two places, of which one has the sign.
+      first = Of::mul((x & kLowCodes) * 0x1040u & kNumber, f.scale);
+      second = Of::mul((x & kHighCodes) * 0x104u & kNumber, f.scale);
+    } else {
+      first = low(x & kLowCodes, f);
+      second = high(x & kHighCodes, f);
     }
   }
 
@@ -101,18 +108,20 @@ struct FourBits<Float16, kForm> {
     if constexpr (kForm == kU4Fused) return {both(scale), 0, both(-1024 - zero), both(-64 - zero)};
     return {both(scale), 0, both(-zero), 0};
   }
-  static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
+  static SINTER_DEVICE Factors factors_of_words(u32 scale, u32 zero) {
+    const u32 shift = zero ^ 0x80008000u;  // -zero
+    if constexpr (kForm == kU4Fused) {
+      return {scale, 0, Of::add(shift, both(-1024)), Of::add(shift, both(-64))};
+    }
+    return {scale, 0, shift, 0};
+  }
+  static SINTER_DEVICE void unpack_two(u32 x, const Factors& f, u32& first, u32& second) {
     if constexpr (kForm == kE2M1) {  // magnitudes at bits 11 to 9 are numbers * 2^-14
-      v[0] = number(((x << 12) & 0x80008000u) | ((x << 9) & 0x0E000E00u), f);
-      v[1] = number(((x << 8) & 0x80008000u) | ((x << 5) & 0x0E000E00u), f);
-      v[2] = number(((x << 4) & 0x80008000u) | ((x << 1) & 0x0E000E00u), f);
-      v[3] = number((x & 0x80008000u) | ((x >> 3) & 0x0E000E00u), f);
+      first = number(((x << 12) & 0x80008000u) | ((x << 9) & 0x0E000E00u), f);
+      second = number(((x << 8) & 0x80008000u) | ((x << 5) & 0x0E000E00u), f);
     } else {
-      const u32 y = x >> 8;
-      v[0] = low(x & kLowCodes, f);
-      v[1] = high(x & kHighCodes, f);
-      v[2] = low(y & kLowCodes, f);
-      v[3] = high(y & kHighCodes, f);
+      first = low(x & kLowCodes, f);
+      second = high(x & kHighCodes, f);
     }
   }
 
@@ -142,20 +151,22 @@ struct WideFourBits {
   static constexpr float kShrunk = 1;
 
   static SINTER_DEVICE Factors factors(float scale, float zero) { return {scale, zero}; }
-  static SINTER_DEVICE void unpack(u32 x, const Factors& f, u32 (&v)[4]) {
+  static SINTER_DEVICE void unpack_two(u32 x, const Factors& f, u32& first, u32& second) {
     if constexpr (kNumbers) {
-      FourBits<BFloat16, kE2M1>::unpack(x, {0x7E807E80u, 0, 0, 0}, v);  // 2^126: the numbers
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        v[i] = Element::pack(BFloat16::low(v[i]) * f.scale, BFloat16::high(v[i]) * f.scale);
-      }
+      // 2^126: the numbers.
+      FourBits<BFloat16, kE2M1>::unpack_two(x, {0x7E807E80u, 0, 0, 0}, first, second);
+      first = scaled(first, f);
+      second = scaled(second, f);
     } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) v[i] = Element::pack(weight(x, i, f), weight(x, i + 4, f));
+      first = Element::pack(weight(x, 0, f), weight(x, 4, f));
+      second = Element::pack(weight(x, 1, f), weight(x, 5, f));
     }
   }
 
  private:
+  static SINTER_DEVICE u32 scaled(u32 numbers, const Factors& f) {
+    return Element::pack(BFloat16::low(numbers) * f.scale, BFloat16::high(numbers) * f.scale);
+  }
   static SINTER_DEVICE float weight(u32 x, int i, const Factors& f) {
     // Below 0x4B000000 is the number 2^23 + code.
     const float code = __uint_as_float(((x >> (4 * i)) & 15u) | 0x4B000000u) - 8388608.0f;
@@ -170,6 +181,14 @@ template <>
 struct FourBits<Float16, kU4Wide> : WideFourBits<Float16, false> {};
 template <>
 struct FourBits<Float16, kE2M1Wide> : WideFourBits<Float16, true> {};
+
+// The eight elements of x: elements i and i + 4 in v[i].
+template <class Weights>
+SINTER_DEVICE void unpack_codes(u32 x, const typename Weights::Factors& f, u32 (&v)[4]) {
+  Weights::unpack_two(x, f, v[0], v[1]);
+  // x >> 8, which no shift to the left joins.
+  Weights::unpack_two(__byte_perm(x, 0, 0x4321), f, v[2], v[3]);
+}
 
 // One scale or zero from global memory.
 SINTER_DEVICE u16 load_global(const u16* p) {
@@ -206,8 +225,8 @@ SINTER_DEVICE void multiply_codes(u32 codes, u32 rows, const typename Weights::F
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     u32 v[4], w[4];
-    Weights::unpack(x[j], upper, v);
-    Weights::unpack(y[j], lower, w);
+    unpack_codes<Weights>(x[j], upper, v);
+    unpack_codes<Weights>(y[j], lower, w);
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
       if (i > 0 && 8 * i >= count) break;

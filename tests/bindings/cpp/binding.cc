@@ -149,6 +149,10 @@ void EveryAddReachesTheLibrary() {
   const auto nibbles = b.Constant(DType::kS8, {4}), scale = b.Constant(DType::kF32, {2});
   const auto four_bits = b.DequantizeU4(nibbles, scale, scale) + b.DequantizeE2m1(nibbles, scale);
   sum = sum + b.Broadcast(four_bits, {sinter::kM, 8});
+  const auto packed = b.Constant(DType::kS8, {1, 512}), columns = b.Constant(DType::kF32, {1, 64});
+  const auto of_packed =
+      b.DequantizeU4Packed(packed, columns, columns) + b.DequantizeE2m1Packed(packed, columns);
+  sum = sum + b.Broadcast(b.Reduce(sinter::Reduction::kSum, of_packed, {0, 1}), {sinter::kM, 8});
   sum = sum + b.Swiglu(x, x);
   sinter::SoftmaxOptions softmax;
   softmax.scale = 0.5;

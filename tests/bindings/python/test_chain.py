@@ -149,6 +149,8 @@ OPERATIONS = {
     "softplus": lambda b, x, y: sinter.softplus(x),
     "dequantize_u4": lambda b, x, y: sinter.dequantize_u4(b.constant("s8", (8, 4)), b.constant("bf16", (8, 2)), b.scalar(8.0)),
     "dequantize_e2m1": lambda b, x, y: sinter.dequantize_e2m1(b.constant("s8", (8, 4)), b.constant("bf16", (8, 2))),
+    "dequantize_u4_packed": lambda b, x, y: sinter.dequantize_u4_packed(b.constant("s8", (4, 512)), b.constant("bf16", (2, 64)), b.scalar(8.0)),
+    "dequantize_e2m1_packed": lambda b, x, y: sinter.dequantize_e2m1_packed(b.constant("s8", (4, 512)), b.constant("bf16", (2, 64))),
     "clamp": lambda b, x, y: sinter.clamp(x, -1, max=6.0),
     "clamp_min": lambda b, x, y: sinter.clamp(x, min=0),
     "silu": lambda b, x, y: sinter.silu(x),

@@ -60,6 +60,41 @@ TEST(FourBitFinder, ReadsBackEveryFormat) {
   }
 }
 
+TEST(FourBitFinder, ReadsBackPackedWeights) {
+  for (const char* rest : {"codes=u4", "codes=u4 zeros=1", "codes=e2m1 dtype=f16"}) {
+    // As bytes, k / 16 rows of 8 n are n rows of k / 2.
+    for (const char* sizes : {"n=192 k=256", "n=64 k=1024"}) {
+      const std::string line = absl::StrCat("four_bit_gated_ffn m=M l=64 act=silu packed=1 ",
+                                            "group=64 ", sizes, " ", rest);
+      SCOPED_TRACE(line);
+      const std::vector<FourBitProduct> found = FoundIn(*FormOfText(line));
+      ASSERT_EQ(found.size(), 2u);
+      const FourBitWeights& w = found[0].weights;
+      EXPECT_TRUE(w.packed);
+      EXPECT_EQ(w.group, 64);
+      EXPECT_EQ(w.byte_stride, 8 * found[0].product.n);
+      EXPECT_EQ(w.scale_stride, found[0].product.n);
+      EXPECT_EQ(w.HasZeros(), line.find("zeros") != std::string::npos);
+    }
+  }
+}
+
+// Gate and up are parts of one packed matrix, as vLLM has them.
+TEST(FourBitFinder, TakesPartsOfAPackedMatrix) {
+  const Chain chain = ReadChain(
+      "x: bf16[M,128]; gate, up: const s8[8,1024] strides(2048, 1);"
+      "of_gate, of_up: const bf16[2,128] strides(256, 1);"
+      "g = bf16(dequantize_u4_packed(gate, of_gate, scalar(8)));"
+      "u = bf16(dequantize_u4_packed(up, of_up, scalar(8)));"
+      "out bf16(silu(x @ g.T) * (x @ u.T))");
+  const std::vector<FourBitProduct> found =
+      FoundIn(*Got(NormalFormOf(std::make_shared<const Chain>(chain)))->chain);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].product.pair);
+  EXPECT_EQ(found[0].weights.byte_stride, 2048);
+  EXPECT_EQ(found[0].weights.scale_stride, 256);
+}
+
 TEST(FourBitFinder, TakesThePairAndTheProductOfAnFfn) {
   const std::vector<FourBitProduct> found =
       FoundIn(*FormOfText("four_bit_gated_ffn m=M n=256 k=128 l=96 act=silu group=64 zeros=1"));
@@ -114,6 +149,19 @@ TEST(FourBitPlans, FewRowsAreOneKernelAndManyAreNot) {
   EXPECT_EQ(ffn.kernels.size(), 2u);
 }
 
+TEST(FourBitPlans, PackedWeightsServeAnyNumberOfRows) {
+  const char* const line = "four_bit_matmul m=M n=4096 k=4096 group=128 packed=1 bias1=1";
+  for (const int64_t m : {1, 40, 64, 65, 512}) {
+    const Plan plan = PlanOf(line, m);
+    EXPECT_TRUE(Unpacks(plan)) << plan.ToText();
+    ASSERT_EQ(plan.kernels.size(), 1u);
+    const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, *BuiltinModel("h200")));
+    EXPECT_OK(made.recipe.Check());
+    EXPECT_EQ(made.recipe.tensor_maps.size(), 3u);
+    EXPECT_THAT(made.request.source, HasSubstr("PackedFourBitProduct<Config>"));
+  }
+}
+
 TEST(FourBitPlans, ReadBackFromTheirDecisionsAndHaveSources) {
   const DeviceModel model = *BuiltinModel("h200");
   const Plan plan = PlanOf("four_bit_matmul m=M n=200 k=1248 group=32 zeros=1 bias1=1 act=silu", 8);
@@ -153,6 +201,47 @@ TEST(FourBitSearch, OffersLegalSchedulesOfEnoughRows) {
     }
   }
   EXPECT_TRUE(SearchFourBit(p, 33, model).empty());
+}
+
+TEST(FourBitSearch, OffersSchedulesOfPackedWeights) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const FourBitProduct p =
+      FoundIn(*FormOfText("four_bit_matmul m=M n=4096 k=14336 group=32 packed=1 zeros=1")).at(0);
+  for (const int64_t bucket : {1, 16, 32, 64, 65, 512}) {
+    const std::vector<RankedFourBit> ranked = SearchFourBit(p, bucket, model);
+    ASSERT_FALSE(ranked.empty()) << bucket;
+    for (const RankedFourBit& one : ranked) {
+      EXPECT_OK(CheckSchedule(p, one.schedule, model));
+      EXPECT_GE(one.schedule.block_m * one.schedule.grid / BlocksOf(p, one.schedule), bucket);
+    }
+  }
+  FourBitSchedule s = SearchFourBit(p, 64, model).front().schedule;
+  s.tiles = 5;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "tiles is 5, must be in [1, 4]"));
+  s = SearchFourBit(p, 64, model).front().schedule;
+  EXPECT_TRUE(Says(PredictSchedule(p, s, 65, model).status(), "must be at least the rows, 65"));
+  ++s.grid;
+  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "must be a multiple of"));
+}
+
+TEST(FourBitSearch, RefusalsOfPackedWeightsNameFieldValueAndBound) {
+  const FourBitProduct p =
+      FoundIn(*FormOfText("four_bit_matmul m=M n=128 k=256 group=128 packed=1 zeros=1")).at(0);
+  const auto why = [&](const std::function<void(FourBitProduct*)>& change) {
+    FourBitProduct other = p;
+    change(&other);
+    return std::string(CheckFourBitProduct(other).message());
+  };
+  EXPECT_EQ(why([](auto*) {}), "");
+  EXPECT_THAT(why([](auto* q) { q->product.n = 96; }), HasSubstr("n of packed weights is 96"));
+  EXPECT_THAT(why([](auto* q) { q->weights.group = 256; }), HasSubstr("is 256, must be at most"));
+  EXPECT_THAT(why([](auto* q) { q->weights.zero = FourBitZero::kNumber; }),
+              HasSubstr("must be a constant or lie as the scales"));
+  EXPECT_THAT(why([](auto* q) { q->weights.byte_stride = 1000; }),
+              HasSubstr("packed bytes is 1000, must be a multiple of 16 from 1024 on"));
+  EXPECT_THAT(why([](auto* q) { q->weights.zero_stride = 64; }), HasSubstr("packed zeros is 64"));
+  EXPECT_THAT(why([](auto* q) { q->weights.scale = DType::kF32; }),
+              HasSubstr("must have the dtype of the rows, bf16"));
 }
 
 TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {

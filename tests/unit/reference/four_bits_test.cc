@@ -69,6 +69,41 @@ TEST(FourBits, E2M1HasItsSixteenNumbers) {
   }
 }
 
+// Packed bytes and scales, as the order of Marlin is described: of 64 columns and 16 of K, column
+// 16 f + 8 b + i and elements 2 j + e and 2 j + e + 8 share a byte.
+TEST(FourBits, PackedWeightsLieAsLanesReadThem) {
+  constexpr size_t n = 128, k = 96, groups = 3;
+  V bytes(n * k / 2), scale(groups * n), zero(groups * n), codes(n * k);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<double>((i * 7 + i / 64) % 16);
+  for (size_t column = 0; column < n; ++column) {
+    const size_t set = column / 64, f = column % 64 / 16, b = column / 8 % 2, i = column % 8;
+    for (size_t at = 0; at < k; ++at) {
+      const size_t j = at % 8 / 2, e = at % 2;
+      const size_t byte = at / 16 * 8 * n + set * 512 + 16 * (4 * i + j) + 4 * f + 2 * e + b;
+      bytes[byte] += codes[column * k + at] * (at % 16 < 8 ? 1 : 16);
+    }
+    for (size_t group = 0; group < groups; ++group) {
+      const size_t place = group * n + column / 64 * 64 + 8 * (column % 8) + column % 64 / 8;
+      scale[place] = static_cast<double>(column + 1) * (group == 1 ? -1 : 0.5);
+      zero[place] = static_cast<double>((column + group) % 16);
+    }
+  }
+  for (double& byte : bytes) byte = static_cast<int8_t>(static_cast<int>(byte));
+  const V u4 = testing::RunF64(ReadChain("w: s8[6,1024]; scale: f32[3,128]; zero: f32[3,128];"
+                                         "out dequantize_u4_packed(w, scale, zero)"),
+                               1, {bytes, scale, zero})[0];
+  const V e2m1 = testing::RunF64(
+      ReadChain("w: s8[6,1024]; scale: f32[3,128]; out dequantize_e2m1_packed(w, scale)"), 1,
+      {bytes, scale})[0];
+  ASSERT_EQ(u4.size(), codes.size());
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const size_t column = i / k, group = i % k / 32;
+    const double of_group = static_cast<double>(column + 1) * (group == 1 ? -1 : 0.5);
+    EXPECT_EQ(u4[i], (codes[i] - static_cast<double>((column + group) % 16)) * of_group) << i;
+    EXPECT_EQ(e2m1[i], kE2M1[static_cast<size_t>(codes[i])] * of_group) << i;
+  }
+}
+
 // What a product reads is rounded once: (code - zero) * scale is exact in f32.
 TEST(FourBits, AProductReadsWeightsRoundedOnce) {
   const V scale = testing::Random(DType::kF16, 8, 2);

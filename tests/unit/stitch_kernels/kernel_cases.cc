@@ -316,7 +316,11 @@ void AddFourBits(Cases* cases) {
       "out bf16(dequantize_u4(w, scale, zero))");
   const Chain of_e2m1 =
       ReadChain("power: const bf16[12,4]; w: const s8[12,64]; out f16(dequantize_e2m1(w, power))");
+  const Chain of_packed = ReadChain(
+      "scale: const bf16[2,64]; w: const s8[4,512]; "
+      "out bf16(dequantize_u4_packed(w, scale, scalar(8)))");
   for (const int width : {1, 2, 8}) {
+    cases->AddWide("packed", of_packed, width);
     cases->AddWide("u4", of_u4, width);
     cases->AddWide("e2m1", of_e2m1, width);
   }

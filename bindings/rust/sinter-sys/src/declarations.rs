@@ -481,6 +481,10 @@ functions! {
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_dequantize_e2m1(chain: *mut sinter_chain, w: sinter_value, scale: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_dequantize_u4_packed(chain: *mut sinter_chain, w: sinter_value, scale: sinter_value,
+        zero: sinter_value, out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_dequantize_e2m1_packed(chain: *mut sinter_chain, w: sinter_value, scale: sinter_value,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_scaled_matmul(chain: *mut sinter_chain, a: sinter_scaled, w: sinter_scaled,
         options: *const sinter_linear_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;

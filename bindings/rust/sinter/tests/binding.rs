@@ -77,6 +77,7 @@ fn every_add_reaches_the_library() {
     };
     let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
     let seed = b.input(DType::S64, &[]);
+    let (columns, of_columns) = (b.constant(DType::S8, &[1, 512]), b.constant(DType::BF16, &[1, 64]));
     let (nibbles, group_scales) = (b.constant(DType::S8, &[4]), b.constant(DType::BF16, &[2]));
     let seen = x.compare(Compare::LT, two);
     let attention = AttentionOptions { bias: Some(vector), mask: Some(seen), causal: true, ..Default::default() };
@@ -135,6 +136,11 @@ fn every_add_reaches_the_library() {
         x.softplus(),
         nibbles.dequantize_u4(group_scales, group_scales).broadcast(&[M, 8]),
         nibbles.dequantize_e2m1(group_scales).broadcast(&[M, 8]),
+        columns
+            .dequantize_u4_packed(of_columns, of_columns)
+            .reduce(Reduce::SUM, &[0, 1], false)
+            .broadcast(&[M, 8]),
+        columns.dequantize_e2m1_packed(of_columns).reduce(Reduce::SUM, &[0, 1], false).broadcast(&[M, 8]),
         x.clamp(-1.0, f64::INFINITY),
         (token.cast(DType::F32) + log_probability.unwrap()).reshape(&[M, 1]).broadcast(&[M, 8]),
         largest.cast(DType::F32).reshape(&[M, 1]).broadcast(&[M, 8]),

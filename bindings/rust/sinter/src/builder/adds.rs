@@ -262,4 +262,24 @@ impl<'b> Value<'b> {
             sys::sinter_chain_add_dequantize_e2m1(chain, self.id, scale.id, out, error)
         })
     }
+
+    /// The same as f32 [n, k] of a packed matrix, whose bytes lie as kernels read them: the order of vLLM's Marlin
+    /// kernels, which plans read faster and for any number of rows. w is s8 [k / 16, 8 n], n a multiple of 64. A row
+    /// has 512 bytes for each 64 columns. Byte 16 (4 i + j) + 4 f + 2 e + b of those has the code of column 16 f + 8 b
+    /// + i and of element 2 j + e of the row's 16 of k in its low four bits, and of element 2 j + e + 8 in the others.
+    /// scale is [groups, n]: of each 64 columns, place 8 i + j has column 8 j + i. zero is of rank 0, or lies as scale.
+    pub fn dequantize_u4_packed(self, scale: Value<'b>, zero: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(scale), Some(zero)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_dequantize_u4_packed(chain, self.id, scale.id, zero.id, out, error)
+        })
+    }
+
+    /// Weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed.
+    pub fn dequantize_e2m1_packed(self, scale: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(scale)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_dequantize_e2m1_packed(chain, self.id, scale.id, out, error)
+        })
+    }
 }
