@@ -101,7 +101,7 @@ std::string FourBitSchedule::ToString(bool with_grid) const {
 }
 
 int FourBitSchedule::LoadWarps(const FourBitProduct& p) const {
-  if (p.weights.packed) return block_m <= 32 ? 1 : 0;
+  if (p.weights.packed) return block_m <= 16 ? 1 : 0;
   return RowPieces() <= 4 ? RowPieces() : (RowPieces() + 1) / 2;
 }
 
@@ -142,8 +142,8 @@ namespace {
 
 // Threads whose registers do not spill.
 int MostThreads(const FourBitProduct& p, const FourBitSchedule& s) {
-  if (p.weights.packed) {  // 88, 112, 160 and 240 registers
-    return s.block_m == 8 ? 672 : s.block_m == 16 ? 416 : s.block_m == 32 ? 384 : 256;
+  if (p.weights.packed) {  // 96, 128 and, from 32 rows on, 255 registers
+    return s.block_m == 8 ? 544 : s.block_m == 16 ? 416 : 256;
   }
   if (s.block_m == 32) return 640;  // 96 registers
   // 16 rows of which a warp loads two pieces: 72 registers.
@@ -207,14 +207,15 @@ namespace {
 // Shares of the chip's rates, and times, fitted to an H200 (docs/lab/four-bit-weights.md).
 struct Rates {
   double hbm_share;
-  double issue_share;  // of the slots of warps that wait for stages
-  double full_warps;   // fewer leave slots empty
-  double fixed_us;     // after a launch: the first stage, and sums of slices
-  double cluster_us;   // barriers of a cluster, and sums of its ranks
-  double turn_us;      // a block's first stage and sums, of an SM's second block on
+  double issue_share;    // of the slots of warps that wait for stages
+  double full_warps;     // fewer leave slots empty
+  double fixed_us;       // after a launch: the first stage, and sums of slices
+  double cluster_us;     // barriers of a cluster, and sums of its ranks
+  double turn_us;        // a block's first stage and sums, of an SM's second block on
+  double two_stages_us;  // while one is read, the other is on its way
 };
-constexpr Rates kByRows = {0.72, 0.55, 16, 3.8, 2.2, 0};
-constexpr Rates kPacked = {0.9, 1, 8, 3.2, 1.3, 3};
+constexpr Rates kByRows = {0.72, 0.55, 16, 3.8, 2.2, 0, 0};
+constexpr Rates kPacked = {0.9, 1, 8, 3.2, 1.3, 3, 2};
 constexpr double kIntakeBytesPerUs = 40e3;  // weights and rows, of an SM
 constexpr double kSharedBytesPerClock = 128, kSharedShare = 0.62;
 
@@ -273,13 +274,15 @@ absl::StatusOr<Prediction> PredictSchedule(const FourBitProduct& p, const FourBi
   time.intake_us = of_block / kIntakeBytesPerUs;
   time.shared_us = warp_steps * StepBytes(p, s.block_m) /
                    (kSharedBytesPerClock * kSharedShare * model.clock_mhz);
-  // An SM issues instructions of four warps in a clock, of one each.
+  // An SM issues instructions of four warps in a clock, of one each. A warp of packed weights and
+  // 32 rows has so many independent products that four fill seven eighths of the slots.
+  const double warps = s.Warps(p) + (p.weights.packed && s.block_m >= 32 ? 3 : 0);
   const double issue_us =
       warp_steps * StepInstructions(p, s.block_m) /
-      (4 * rates.issue_share * std::min(1.0, s.Warps(p) / rates.full_warps) * model.clock_mhz);
+      (4 * rates.issue_share * std::min(1.0, warps / rates.full_warps) * model.clock_mhz);
   time.tensor_us = issue_us;
   time.fixed_us = model.launch_us + rates.fixed_us + (s.split > 1 ? rates.cluster_us : 0) +
-                  (turns - 1) * rates.turn_us;
+                  (turns - 1) * rates.turn_us + (s.stages == 2 ? rates.two_stages_us : 0);
   time.total_us = time.fixed_us + FourNorm({time.hbm_us, time.intake_us, time.shared_us, issue_us});
   const double most = std::max({time.hbm_us, time.intake_us, time.shared_us, issue_us});
   time.bound = most == time.hbm_us      ? "hbm"

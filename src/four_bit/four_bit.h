@@ -53,7 +53,7 @@ struct FourBitSchedule {
   // Pieces of 8 rows and 128 of K in a step.
   int RowPieces() const { return slices * block_m / 8; }
   // Warps that load: rows, two pieces each at most; packed weights are loaded with their rows by
-  // one warp, or, where registers of 64 rows allow none, by one that multiplies.
+  // one warp, or from 32 rows on, whose sums leave no registers for it, by one that multiplies.
   int LoadWarps(const FourBitProduct& p) const;
   int Threads(const FourBitProduct& p) const { return 32 * (Warps(p) + LoadWarps(p)); }
   std::string ToString(bool with_grid = true) const;

@@ -12,7 +12,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kSchedules = 2;  // of each product and bucket
+constexpr size_t kSchedules = 3;  // of each product and bucket
 
 // The first schedules of a run's product, as kernels of its family.
 template <class Code, class Product, class Schedule>

@@ -7,6 +7,9 @@ namespace sinter::gpu_testing::four_bits {
 namespace {
 
 constexpr size_t kPlans = 3;  // of each chain and bucket
+// Zeros are not whole numbers: the difference of a code and its zero is rounded too
+// (docs/numerics.md).
+constexpr Bounds kOfZeros = {8e-3, 0.05};
 
 class FourBits : public GpuTest {
  protected:
@@ -58,25 +61,24 @@ TEST_F(FourBits, PackedProductsOfEveryFormEqualTheReference) {
   }
   Expect("four_bit_matmul m=M packed=1 n=320 k=2048 group=128", {8, 64});
   Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=128", {8, 32, 64});
-  Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=32 zeros=1", {16, 64});
+  Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=32 zeros=1", {16, 64},
+         kOfZeros);
 }
 
-// Every format and order, ragged columns and K, one expert with all rows and many with few. Zeros
-// are not whole numbers: the difference of a code and its zero is rounded too (docs/numerics.md).
+// Every format and order, ragged columns and K, one expert with all rows and many with few.
 TEST_F(FourBits, ExpertsEqualTheReference) {
-  const Bounds of_zeros = {8e-3, 0.05};
   for (const char* sizes :
        {"experts=8 top=2 n=256 k=1280 l=200 order=gate_up",
         "experts=60 top=4 n=128 k=384 l=352 order=interleaved bias1=1 bias2=1"}) {
     const std::string line = absl::StrCat("four_bit_grouped_gated_ffn m=M act=silu ", sizes);
     Expect(absl::StrCat(line, " group=128"), {8, 32});
     Expect(absl::StrCat(line, " group=32 codes=e2m1"), {8, 32});
-    Expect(absl::StrCat(line, " group=32 zeros=1"), {16}, of_zeros);
+    Expect(absl::StrCat(line, " group=32 zeros=1"), {16}, kOfZeros);
   }
   // K ends within the 64 of a lane.
   Expect(
       "four_bit_grouped_gated_ffn m=M experts=6 top=3 n=160 k=1248 l=96 act=silu group=32 zeros=1",
-      {16}, of_zeros);
+      {16}, kOfZeros);
   Expect(
       "four_bit_grouped_gated_ffn m=M experts=1 top=1 n=128 k=512 l=128 act=gelu_tanh group=64 "
       "dtype=f16",

@@ -28,8 +28,8 @@ struct PackedOperands {
 // K, its slice. So a lane loads 16 bytes of codes for four products of 16 columns, and each
 // product's rows serve all four. The sums of slices and ranks meet in shared memory, in one order.
 //
-// One lane loads all of a stage by TMA. It is a warp's of its own, which that of 64 rows is not:
-// with another warp, those that multiply would have too few registers.
+// One lane loads all of a stage by TMA. Up to 16 rows it is a warp's of its own. With more rows,
+// another warp would leave those that multiply too few registers.
 //
 // Scales come by TMA too. Loads of global memory would have to end before each fence, which a warp
 // needs to give back a stage: 9 us of a kernel of 21.
@@ -43,7 +43,7 @@ struct PackedFourBitProduct {
   static constexpr int kTiles = Config::kTiles, kSlices = Config::kSlices;
   static constexpr int kStages = Config::kStages, kSplit = Config::kSplit;
   static constexpr int kRowTiles = Config::kBlockM / 8, kBlockN = 64 * kTiles;
-  static constexpr bool kLoader = Config::kBlockM <= 32;
+  static constexpr bool kLoader = Config::kBlockM <= 16;
   static constexpr int kWarps = kMatrices * kTiles * kSlices;
   static constexpr int kThreads = 32 * (kWarps + (kLoader ? 1 : 0));
   static constexpr int kColumnBlocks = ceil_div(Config::kN, kBlockN);
