@@ -6,6 +6,7 @@
 #include "tests/bench/random.h"
 #include "tests/support/chains.h"
 #include "tests/support/drawn.h"
+#include "tests/support/pointers.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test.h"
 
@@ -38,9 +39,7 @@ std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed, int6
 std::vector<std::vector<double>> Outputs(const Chain& chain,
                                          const std::vector<std::vector<uint8_t>>& inputs,
                                          int64_t m = 0) {
-  std::vector<const void*> pointers;
-  for (const std::vector<uint8_t>& input : inputs) pointers.push_back(input.data());
-  return Got(RunReferenceF64(chain, m, pointers));
+  return Got(RunReferenceF64(chain, m, PointersTo(inputs)));
 }
 
 // The chain with a cast to f32 after every f32 value that is computed: what a kernel that keeps
@@ -162,9 +161,7 @@ TEST(RandomStitchGraph, GrowsToItsLimit) {
   int64_t largest = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Chain chain = MakeRandomStitchGraph(seed, {int64_t{1} << 20});
-    for (const Op& op : chain.ops()) {
-      largest = std::max(largest, *ElementCount(op.type.dims, 0));
-    }
+    for (const Op& op : chain.ops()) largest = std::max(largest, *ElementCount(op.type.dims, 0));
   }
   EXPECT_GE(largest, int64_t{1} << 18);
   EXPECT_LE(largest, int64_t{1} << 23);

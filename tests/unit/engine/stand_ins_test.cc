@@ -5,6 +5,7 @@
 #include "src/standin/stand_in.h"
 #include "tests/support/chips.h"
 #include "tests/support/named_graphs.h"
+#include "tests/support/pointers.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/engine/engine_tests.h"
 #include "tests/unit/engine/row_machine.h"
@@ -34,8 +35,7 @@ TEST(StandIns, TakeEveryListedChainOfProductsAndNorms) {
       for (const PlannedKernel& kernel : planned.chosen.kernels) {
         const auto stand_in = Got(StandInOf(kernel.spec), problem.id);
         EXPECT_TRUE(stand_in.recipe.Check().ok()) << stand_in.recipe.Check();
-        const auto generated = Got(Generate(kernel.spec, H200()));
-        EXPECT_EQ(generated.recipe, stand_in.recipe);
+        EXPECT_EQ(Got(Generate(kernel.spec, H200())).recipe, stand_in.recipe);
       }
     }
   }
@@ -53,8 +53,7 @@ TEST(StandIns, HaveADigestOfTheirOwn) {
 
 TEST(StandIns, RefuseWithTheReason) {
   const auto refusal = [](const char* line) {
-    const auto problem = Got(ParseProblem(line));
-    return std::string(PlanStandIns(problem.chain, 16).status().message());
+    return std::string(PlanStandIns(Got(ParseProblem(line)).chain, 16).status().message());
   };
   EXPECT_THAT(refusal("C conv_chain b=1 ic=64 h=14 w=14 oc1=64 oc2=64 k1=3 k2=1 act=relu stride=1 "
                       "pad=same weights=OHWI dtype=bf16"),
@@ -123,9 +122,7 @@ void ExpectRowsAreRight(const Chain& body, int64_t m, int* taken) {
   const auto outputs = RunRows(body, m, inputs);
   if (!outputs.ok()) return;
   ++*taken;
-  std::vector<const void*> pointers;
-  for (const std::string& bytes : inputs) pointers.push_back(bytes.data());
-  const auto expected = Got(RunReferenceF64(body, m, pointers));
+  const auto expected = Got(RunReferenceF64(body, m, PointersTo(inputs)));
   for (int i = 0; i < body.num_outputs(); ++i) {
     const auto index = static_cast<size_t>(i);
     const auto values = Got(OutputValues(body, i, m, (*outputs)[index]));
