@@ -25,9 +25,7 @@ const std::map<std::string, Digest>& LibraryDigests(int capability) {
     headers[name] = code[std::string(name)] = CodeFor(capability, bytes);
   }
   const HeaderDigest digest_of = DigestOfReached(headers);
-  for (const auto& header : headers) {
-    known->second.emplace(header.first, digest_of(header.first));
-  }
+  for (const auto& header : headers) known->second.emplace(header.first, digest_of(header.first));
   return known->second;
 }
 

@@ -79,10 +79,7 @@ class RandomGraphCompile : public ::testing::Test {
     PrepareOptions::Choice choice = PrepareOptions::Choice::kBest;
   };
 
-  void SetUp() override {
-    std::shared_ptr<Engine> engine = Got(MakeEngine(testing::MakeSweptCompiler()));
-    engine_ = std::move(engine);
-  }
+  void SetUp() override { engine_ = Got(MakeEngine(testing::MakeSweptCompiler())); }
 
   absl::Status Prepare(const Chain& chain, const Job& job) const {
     const auto plan = engine_->Prepare(chain, job.m, {.choice = job.choice});
@@ -251,8 +248,7 @@ TEST_F(RandomGraphCompile, ColumnsOfNarrowTypes) {
         Shape s;
         std::vector<int32_t> axes;
         for (int i = 0; i + 1 < static_cast<int>(dims.size()); ++i) axes.push_back(i);
-        const ValueId x = s.Input(dtype, dims);
-        const ValueId y = *s->Reduce(kind, x, axes);
+        const ValueId y = *s->Reduce(kind, s.Input(dtype, dims), axes);
         jobs.push_back({absl::StrCat("columns of ", NameOf(dtype)), s.Out(y), 64});
         jobs.push_back(jobs.back());
         jobs.back().choice = PrepareOptions::Choice::kUnfused;

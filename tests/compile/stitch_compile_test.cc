@@ -54,9 +54,7 @@ class StitchCompile : public ::testing::Test {
         SearchStitch(body, bucket, model_, {.top_k = IsLong() ? count : (count + 1) / 2});
     if (!ranked.ok()) return;
     ++bodies_;
-    for (const RankedStitch& one : *ranked) {
-      AddJob(name, body, one.schedule);
-    }
+    for (const RankedStitch& one : *ranked) AddJob(name, body, one.schedule);
   }
 
   // The same with values handed over: the values of the best schedules that hand some over, and,
@@ -167,8 +165,7 @@ TEST_F(StitchCompile, EveryFunctionOfTheTable) {
     }
     for (const BinaryKind kind : BinaryKinds()) {
       if (TraitsOf(kind).operands == OperandTypes::kPreds) continue;
-      const ValueId y = *b.Input({dtype, {Dim::M(), Dim::Constant(256)}});
-      output(*b.Binary(kind, x, y));
+      output(*b.Binary(kind, x, *b.Input({dtype, {Dim::M(), Dim::Constant(256)}})));
     }
     if (outputs > 0) end();
   }

@@ -471,9 +471,7 @@ CUresult FakeCalls::TensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType 
     out.lower[i] = static_cast<int8_t>(lower[i]);
     out.upper[i] = static_cast<int8_t>(upper[i]);
   }
-  for (int i = 0; i < 3; ++i) {
-    out.element_strides[i] = static_cast<uint8_t>(element_strides[i + 1]);
-  }
+  for (int i = 0; i < 3; ++i) out.element_strides[i] = static_cast<uint8_t>(element_strides[i + 1]);
   std::memset(map, 0, sizeof(*map));
   std::memcpy(map, &out, sizeof(out));
   return CUDA_SUCCESS;

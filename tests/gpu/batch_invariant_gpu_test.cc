@@ -89,8 +89,7 @@ TEST_F(BatchInvariant, StitchedRows) {
   for (const char* line : {"softmax rows=M cols=1536 scale=0.125 dtype=bf16",
                            "layernorm rows=M cols=1000 eps=1e-5 affine=1 dtype=bf16"}) {
     SCOPED_TRACE(line);
-    const Problem problem = Got(ParseProblem(line));
-    EXPECT_EQ(Differing(problem.chain, true), 0);
+    EXPECT_EQ(Differing(Got(ParseProblem(line)).chain, true), 0);
   }
 }
 
@@ -116,8 +115,7 @@ class OneRowOrder : public GpuTest {
     for (Plan& plan : plans) {
       for (PlannedKernel& kernel : plan.kernels) kernel.spec.batch_invariant = true;
     }
-    const auto shared = std::make_shared<const Chain>(chain);
-    const auto built = BuildPlans(ports(), shared, plans);
+    const auto built = BuildPlans(ports(), std::make_shared<const Chain>(chain), plans);
     SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceChain> data,
                             DeviceChain::Make(ports(), chain, kRows, 7));
     std::vector<std::string> outputs;

@@ -292,9 +292,7 @@ TEST_F(Fp8, QuantisesResultsInTheirKernel) {
       }
       codes += got.size();
     };
-    for (const int64_t rows : {8, 40, 200}) {
-      FirstKernels(ports(), chain, *runs, rows, 16, 2, check);
-    }
+    for (const int64_t rows : {8, 40, 200}) FirstKernels(ports(), chain, *runs, rows, 16, 2, check);
     FirstKernels(ports(), chain, *runs, 40, 6, 2, check, true);
     std::printf("FIGURE %s: %zu of %zu codes flipped\n", std::string(NameOf(granularity)).c_str(),
                 flipped, codes);
@@ -371,8 +369,7 @@ TEST_F(Fp8, FastSumsStayInTheTensorCores) {
       SCOPED_TRACE(absl::StrCat(rows, is_fast ? " fast" : " promoted"));
       const Chain chain = ChainOf(line + (is_fast ? "fast" : "promoted"));
       const auto runs = Runs(chain, rows, kCoarse, true);
-      const auto plan = Got(engine()->Prepare(chain, rows, PrepareOptions{}));
-      const auto run = Got(runs->Bind(plan));
+      const auto run = Got(runs->Bind(Got(engine()->Prepare(chain, rows, PrepareOptions{}))));
       const auto output = Got(runs->Run(run, rows));
       EXPECT_OK(runs->Check(output, rows));
       EXPECT_EQ(runs->Check(output, rows, kBiased).ok(), !is_fast);
@@ -451,8 +448,7 @@ TEST_F(Fp8, MutantsAreCaught) {
     for (size_t i = 0; i < plans.size(); ++i) {
       SCOPED_TRACE(plans[i].ToText());
       ASSERT_OK(built[i]);
-      const auto run = Got(runs->Bind(*built[i]));
-      const auto output = Got(runs->Run(run, kRows));
+      const auto output = Got(runs->Run(Got(runs->Bind(*built[i])), kRows));
       const bool right = runs->Check(output, kRows).ok();
       EXPECT_EQ(right, c.mutation.find.empty());
     }
@@ -465,8 +461,7 @@ TEST_F(Fp8, NanStaysInItsRow) {
   const Chain chain =
       ChainOf(absl::StrCat("scaled_matmul m=1 n=", kColumns, " k=", kK, " scales=row dtype=f32"));
   const auto runs = Runs(chain, kRows, kPromoted);
-  const auto plan = Got(engine()->Prepare(chain, kRows, PrepareOptions{}));
-  const auto run = Got(runs->Bind(plan));
+  const auto run = Got(runs->Bind(Got(engine()->Prepare(chain, kRows, PrepareOptions{}))));
   const auto clean = Got(runs->Run(run, kRows));
   ASSERT_OK(runs->Check(clean, kRows));
   for (int i = 0; i < chain.num_inputs(); ++i) {

@@ -22,8 +22,7 @@ class MmaProducts : public ::testing::Test {
   // `rows` at most; with fewer too.
   void Expect(const Ports& ports, const Chain& of, int64_t rows) {
     const auto chain = Got(NormalFormOf(std::make_shared<const Chain>(of)))->chain;
-    const int64_t bucket = BucketOf(*chain, rows);
-    const FusionResult result = Got(PlanChain(*chain, bucket, ports.model, {}));
+    const FusionResult result = Got(PlanChain(*chain, BucketOf(*chain, rows), ports.model, {}));
     std::vector<Plan> plans = {result.chosen};
     const size_t others = result.alternatives.size();
     for (size_t i = 1; i < kPlans && others > 0; ++i) {  // evenly among them
@@ -36,8 +35,7 @@ class MmaProducts : public ::testing::Test {
       ASSERT_OK(built[i]);
       const auto run = Got(data->Bind(*built[i]));
       for (const int64_t m : {rows, rows / 2 + 1, int64_t{1}}) {
-        const auto output = Got(data->Run(run, m));
-        ASSERT_OK(data->Check(output, m)) << "m " << m;
+        ASSERT_OK(data->Check(Got(data->Run(run, m)), m)) << "m " << m;
       }
       ++ran_;
     }

@@ -109,8 +109,7 @@ void ExpectAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
       SCOPED_TRACE(absl::StrCat("m ", rows[i], " ", plans[i].ToText()));
       ASSERT_OK(built[i]);
       const bench::GraphCase graph{c.name, "", c.chain, rows[i]};
-      const auto data = Got(StitchRuns::Make(ports, graph, 31));
-      EXPECT_OK(data->Check(*built[i], 2));
+      EXPECT_OK(Got(StitchRuns::Make(ports, graph, 31))->Check(*built[i], 2));
       ++ran;
     }
   }
@@ -146,8 +145,7 @@ TEST_F(Programs, KeepNan) {
     std::memcpy(&bytes[2 * 3 * static_cast<size_t>(kSizes.k)], &nan, 2);  // of row 3
     ASSERT_OK(ports().measurer->Upload(data->input_buffer(rows), bytes.data(), bytes.size()));
     PrepareOptions options;
-    const auto plan = Got(engine()->Prepare(c.chain, kM, options));
-    const auto run = Got(data->Bind(plan));
+    const auto run = Got(data->Bind(Got(engine()->Prepare(c.chain, kM, options))));
     const auto output = Got(data->Run(run, kM));
     for (int64_t row = 0; row < kM; ++row) {
       for (int64_t column = 0; column < kSizes.n; ++column) {

@@ -32,8 +32,7 @@ std::string Values(int64_t count, uint32_t seed, float most) {
 Layer::Layer(int64_t n, int64_t k, int64_t most) : n(n), k(k), most(most) {
   const auto problem =
       Got(ParseProblem(absl::StrCat("row_parallel m=M n=", n, " k=", k, " ranks=", Ranks())));
-  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(problem.chain)));
-  chain = form->chain;
+  chain = Got(NormalFormOf(std::make_shared<const Chain>(problem.chain)))->chain;
 }
 
 Plan Layer::PlainPlan(int64_t bucket) const {

@@ -30,8 +30,7 @@ class Small : public GpuTest {
            const std::vector<int64_t>& ms) {
     SCOPED_TRACE(name);
     const auto loaded = Got(BuildPlan(ports(), chain, plan));
-    const auto data = Got(DeviceChain::Make(ports(), *chain, ms[0], 5));
-    ExpectRows(*data, loaded, ms);
+    ExpectRows(*Got(DeviceChain::Make(ports(), *chain, ms[0], 5)), loaded, ms);
   }
 };
 

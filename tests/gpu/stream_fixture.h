@@ -11,8 +11,7 @@ class StreamTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     const auto driver = Got(Driver::Open(TestConfig().driver_path));
-    const auto device = Got(Device::Open(driver, 0));
-    device_ = device;
+    device_ = Got(Device::Open(driver, 0));
   }
 
   const Driver& driver() const { return device_->driver(); }

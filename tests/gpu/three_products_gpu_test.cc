@@ -106,8 +106,7 @@ class ThreeProducts : public GpuTest, public ::testing::WithParamInterface<Param
       for (int i = 0; i < 8; ++i) SINTER_RETURN_IF_ERROR(run.launch(stream, m, true));
       return absl::OkStatus();
     }));
-    const std::string output = Got(data.DownloadOutput());
-    EXPECT_OK(data.Check(output, m));
+    EXPECT_OK(data.Check(Got(data.DownloadOutput()), m));
   }
 };
 
@@ -120,22 +119,19 @@ TEST_P(ThreeProducts, BothChoicesStayWithinBothBounds) {
     for (const auto& plan : plans) {
       ASSERT_OK(plan);
       ExpectCorrect(*data, *plan, m, Repeats());
-      const BoundRun run = Got(data->Bind(*plan));
-      ExpectRightBackToBack(*data, run, m);
+      ExpectRightBackToBack(*data, Got(data->Bind(*plan)), m);
     }
   }
 }
 
 TEST_P(ThreeProducts, EveryCutWithEveryDataflowIsRight) {
-  const Chain made = Got(ChainOf(GetParam()));
-  const auto chain = std::make_shared<const Chain>(made);
+  const auto chain = std::make_shared<const Chain>(Got(ChainOf(GetParam())));
   const auto data = Got(DeviceChain::Make(ports(), *chain, 128, 3));
   size_t ran = 0;
   for (Dataflow pairs : {Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
     for (const Plan& plan : PlansOf(*chain, 128, pairs)) {
       SCOPED_TRACE(plan.ToText());
-      const LoadedPlanPtr built = Got(BuildPlan(ports(), chain, plan));
-      const BoundRun run = Got(data->Bind(built));
+      const BoundRun run = Got(data->Bind(Got(BuildPlan(ports(), chain, plan))));
       ExpectRows(*data, run, kMs);
       ExpectRightBackToBack(*data, run, 128);
       ++ran;
@@ -178,8 +174,7 @@ TEST_F(LongProducts, PlansOfEveryCutShareAWorkspace) {
   for (int round = 0; round < 6; ++round) {
     for (const auto& plan : plans) {
       const BoundRun run = Got(data->BindOn(*plan, workspace));
-      const std::string output = Got(data->Run(run, 128, true));
-      ASSERT_OK(data->Check(output, 128)) << "round " << round;
+      ASSERT_OK(data->Check(Got(data->Run(run, 128, true)), 128)) << "round " << round;
     }
   }
 }

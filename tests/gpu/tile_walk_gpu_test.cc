@@ -48,8 +48,7 @@ class TileWalk : public GpuTest {
 
   static std::vector<Schedule> OnFewClusters(std::vector<Schedule> list) {
     for (size_t i = 0; i < list.size(); ++i) {
-      const int blocks = kClusters[i % std::size(kClusters)] * list[i].cluster;
-      list[i].grid = std::min(list[i].grid, blocks);
+      list[i].grid = std::min(list[i].grid, kClusters[i % std::size(kClusters)] * list[i].cluster);
     }
     return list;
   }

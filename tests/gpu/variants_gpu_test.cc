@@ -19,8 +19,7 @@ class Variants : public GpuTest {
       SCOPED_TRACE(absl::StrCat(names[i / 2], i % 2 == 0 ? " unfused" : " fused"));
       EXPECT_OK(plans[i]);
       if (!plans[i].ok()) continue;
-      const auto data = Got(DeviceChain::Make(ports(), *jobs[i].chain, m, 11 + i));
-      ExpectCorrect(*data, *plans[i], m, 3);
+      ExpectCorrect(*Got(DeviceChain::Make(ports(), *jobs[i].chain, m, 11 + i)), *plans[i], m, 3);
     }
   }
 
@@ -28,8 +27,7 @@ class Variants : public GpuTest {
     std::vector<Chain> chains;
     std::vector<std::string> names;
     for (const FfnSpec& spec : specs) {
-      Chain chain = Got(MakeFfnChain(spec), NameOf(spec));
-      chains.push_back(std::move(chain));
+      chains.push_back(Got(MakeFfnChain(spec), NameOf(spec)));
       names.push_back(NameOf(spec));
     }
     Check(chains, names, m);
@@ -99,8 +97,7 @@ TEST_F(Variants, OneProduct) {
     const Chain chain = MakeFfnChain(ReadFfn(ffn)).value();
     const auto plan =
         Got(engine()->Prepare(chain, 100, {.choice = PrepareOptions::Choice::kUnfused}));
-    const auto data = Got(DeviceChain::Make(ports(), chain, 100, 3));
-    ExpectCorrect(*data, plan, 100, 3);
+    ExpectCorrect(*Got(DeviceChain::Make(ports(), chain, 100, 3)), plan, 100, 3);
   }
 }
 

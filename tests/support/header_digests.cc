@@ -9,9 +9,7 @@ namespace {
 void Reach(absl::string_view text, const HeaderMap& all, HeaderMap* reached) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const auto header = all.find(IncludedHeader(line));
-    if (header != all.end() && reached->insert(*header).second) {
-      Reach(header->second, all, reached);
-    }
+    if (header != all.end() && reached->insert(*header).second) Reach(header->second, all, reached);
   }
 }
 

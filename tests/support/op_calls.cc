@@ -99,9 +99,7 @@ class OpCall {
     if (name_ == "grouped_by_ends") {
       return b_.GroupedMatmulByEnds(Id(0), a_.at(1).id, Id(2), a_[1].transposed);
     }
-    if (name_ == "scaled") {
-      return b_.ScaledMatmul(Id(0), Id(1), Id(2), Id(3), AccumulateOf());
-    }
+    if (name_ == "scaled") return b_.ScaledMatmul(Id(0), Id(1), Id(2), Id(3), AccumulateOf());
     if (name_ == "scaled_grouped") return b_.ScaledGroupedMatmul(Id(0), Id(1), Id(2), Id(3), Id(4));
     if (name_ == "all_reduce") return b_.AllReduce(Id(0), Int(a_.at(1)));
     if (name_ == "all_gather") return b_.AllGather(Id(0), Int(a_.at(1)), Int(a_.at(2)));

@@ -392,8 +392,7 @@ class GraphMaker : public StitchGraphMaker {
   }
 
   Item ProductOf(const Rows& rows, DType dtype, bool casts) {
-    const int64_t n = OneOf<int64_t>({1, 3, 8, 24, 64, 100, 104, 130, 257});
-    ValueId value = Matmul(rows.id, dtype, n);
+    ValueId value = Matmul(rows.id, dtype, OneOf<int64_t>({1, 3, 8, 24, 64, 100, 104, 130, 257}));
     const auto k = static_cast<double>(ExtentsOf(rows.id).back());
     Item item = {value, 8 * std::sqrt(k), rows.rounded, 0};
     Epilogue(&item, rows.id, dtype, casts);
@@ -458,8 +457,7 @@ class GraphMaker : public StitchGraphMaker {
 
   void ProductStep() {
     const DType dtype = SmallFloat();
-    const Item item = ProductOf(AnyRows(dtype), dtype, true);
-    PutProduct(item);
+    PutProduct(ProductOf(AnyRows(dtype), dtype, true));
   }
 
   // A small batch of products, of any floating types.

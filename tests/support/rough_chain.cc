@@ -14,8 +14,7 @@ class RoughMaker {
   Chain Make() {
     const int64_t extents[] = {8, 16, 24, 36, 40, 64};
     int64_t k = extents[Draw(6)];
-    std::vector<Dim> rows = Rows();
-    ValueId x = FirstRows(rows, k);
+    ValueId x = FirstRows(Rows(), k);
     const ValueId first = x;
     const uint64_t products = 1 + Draw(2);
     for (uint64_t i = 0; i < products; ++i) {

@@ -22,9 +22,7 @@ constexpr int kReserve = 18;  // ops that a last step, merges and the outputs' c
 
 inline std::vector<Dim> DimsOf(const Extents& extents) {
   std::vector<Dim> dims;
-  for (int64_t extent : extents) {
-    dims.push_back(extent == kRows ? Dim::M() : Dim::Constant(extent));
-  }
+  for (int64_t extent : extents) dims.push_back(extent == kRows ? Dim::M() : Dim::Constant(extent));
   return dims;
 }
 
@@ -261,8 +259,7 @@ class StitchGraphMaker {
 
   // Takes only inputs, which f32 holds as float64 does.
   void StepsOf(UnaryKind kind, const Item& like) {
-    const ValueId scaled = Binary(BinaryKind::kMul, Input(ExtentsOf(like.id)).id, Scalar(4));
-    AddSmall(like, Unary(kind, scaled));
+    AddSmall(like, Unary(kind, Binary(BinaryKind::kMul, Input(ExtentsOf(like.id)).id, Scalar(4))));
   }
 
   // Ops that need an argument away from zero.
@@ -422,8 +419,7 @@ class StitchGraphMaker {
     const Extents extents = ExtentsOf(like.id);
     ValueId value;
     if (Chance(30)) {
-      const ValueId scaled = Binary(BinaryKind::kMul, Input(extents).id, Scalar(4));
-      value = Unary(UnaryKind::kFloor, scaled);
+      value = Unary(UnaryKind::kFloor, Binary(BinaryKind::kMul, Input(extents).id, Scalar(4)));
     } else {
       const ValueId count = RawInput(DType::kS32, extents);
       value = Binary(OneOf<BinaryKind>({BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kMax}),
@@ -480,8 +476,7 @@ class StitchGraphMaker {
         Chance(80) ? RankOf(a) - 1 : static_cast<int32_t>(random_.In(0, RankOf(a) - 1))};
     const ValueId most = ReducedBack(ReduceKind::kMax, a.id, axes);
     const ValueId e = Unary(UnaryKind::kExp, Binary(BinaryKind::kSub, a.id, most));
-    const ValueId total = ReducedBack(ReduceKind::kSum, e, axes);
-    Put({Binary(BinaryKind::kDiv, e, total), 1, a.rounded, 0});
+    Put({Binary(BinaryKind::kDiv, e, ReducedBack(ReduceKind::kSum, e, axes)), 1, a.rounded, 0});
   }
 
   // A norm plus half of its input: rows without variance would leave nothing but rounding.

@@ -53,8 +53,7 @@ sinter::Result<sinter::Chain> GatedFfn() {
   const auto x = b.Input(DType::kBf16, {sinter::kM, kK});
   const auto gate = b.Constant(DType::kBf16, {kN, kK});
   const auto up = b.Constant(DType::kBf16, {kN, kK});
-  const auto down = b.Constant(DType::kBf16, {kL, kN});
-  b.Output(b.GatedFfn(x, gate, up, down, kSilu));
+  b.Output(b.GatedFfn(x, gate, up, b.Constant(DType::kBf16, {kL, kN}), kSilu));
   return b.Finish();
 }
 
@@ -189,8 +188,7 @@ void EveryAddReachesTheLibrary() {
   const sinter::Scaled rows = b.Quantize(x), weights = b.Quantize(w);
   sum = sum + b.ScaledMatmul(rows, weights, linear);
   const auto matrices = b.Quantize(experts);
-  const auto of_slots = b.ScaledGroupedMatmul(rows, matrices, slots);
-  sum = sum + b.Reduce(sinter::Reduction::kSum, of_slots, {1});
+  sum = sum + b.Reduce(sinter::Reduction::kSum, b.ScaledGroupedMatmul(rows, matrices, slots), {1});
   sum = sum + b.ScaledGroupedGatedFfn(rows, slots, b.Input(DType::kF32, {sinter::kM, 2}),
                                       b.Quantize(b.Constant(DType::kBf16, {3, 16, 8})), matrices,
                                       kSilu, {}, up_first);
@@ -302,8 +300,7 @@ void OptionsAndErrorsPassThrough() {
 
 void ErrorsHaveWhatTheirMessageNames() {
   sinter::ChainBuilder b;
-  const sinter::Value x = b.Input(sinter::DType::kF32, {sinter::kM, 64});
-  b.Output(b.Reduce(sinter::Reduction::kSum, x, {5}));
+  b.Output(b.Reduce(sinter::Reduction::kSum, b.Input(sinter::DType::kF32, {sinter::kM, 64}), {5}));
   const sinter::Status refused = b.Finish().status();
   EXPECT(refused.op() == 1 && refused.field() == "axis");
   EXPECT(refused.value() == "5" && refused.bound() == "in [0, 1]");

@@ -129,10 +129,7 @@ class RemoteFaultTest : public testing::Test {
     const auto engine = MakeEngine(port, nullptr);
     std::vector<std::shared_ptr<const PreparedPlan>> plans;
     const auto start = Clock::now();
-    for (int i = 0; i < kPlans; ++i) {
-      auto plan = Got(engine->Prepare(ChainOf(i), 16, {}));
-      plans.push_back(std::move(plan));
-    }
+    for (int i = 0; i < kPlans; ++i) plans.push_back(Got(engine->Prepare(ChainOf(i), 16, {})));
     times->prepare_us.push_back(Since(start) / kPlans);
     Launch(*plans.front(), times);
     const EngineStats stats = engine->Stats();

@@ -143,8 +143,7 @@ TEST(StitchDrawing, MatchesTheFiles) {
 }
 
 TEST(AttentionDrawing, MatchesTheFile) {
-  const DeviceModel model = *BuiltinModel("h200");
-  ExpectFile("attention.svg", PlanSvg(Describe(PlanOf(SampleAttention()), model)));
+  ExpectFile("attention.svg", PlanSvg(Describe(PlanOf(SampleAttention()), *BuiltinModel("h200"))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dataflows, PlanDrawing, ::testing::ValuesIn(DrawnKernels()));

@@ -95,9 +95,7 @@ TEST(ChurnTest, MemoryFilesModulesAndDescriptorsStayFlat) {
   ModuleCache modules(kModuleCap);
   Counts counts;
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back(Work, t, store.get(), &modules, &counts);
-  }
+  for (int t = 0; t < kThreads; ++t) threads.emplace_back(Work, t, store.get(), &modules, &counts);
   const std::vector<Sample> samples = Watch(temp.path(), modules);
   counts.stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -98,8 +98,7 @@ class PackStartTest : public testing::Test {
 TEST_F(PackStartTest, PreparesLoadsAndLaunchesWithoutNvrtc) {
   if (!Build()) SINTER_END_WITHOUT_COMPILER("no pack was built");
   FakeDriver fake;
-  const auto driver = Got(fake.Make());
-  auto device = Got(Device::Open(driver, 0));
+  auto device = Got(Device::Open(Got(fake.Make()), 0));
   const auto engine = MakeEngine(Warm("", pack_), device);
   ASSERT_TRUE(PrepareAll(engine.get()).ok());
   const EngineStats stats = engine->Stats();

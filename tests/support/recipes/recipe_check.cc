@@ -244,8 +244,7 @@ class PassCheck {
     const std::string wrong = InWorkspace(touch);
     if (!wrong.empty()) return wrong;
     Region region{touch.what, touch.bytes, touch.element, {}, kernel, kernel, -1};
-    const bool products = HasProducts(SpecOf(kernel));
-    if (products) region.run = OpsOf(kernel).values.front();
+    if (HasProducts(SpecOf(kernel))) region.run = OpsOf(kernel).values.front();
     if (touch.kind == Kind::kWrite && !IsInsideRun(kernel, touch)) {
       region.values = ValuesOf(kernel, region, below);
       if (region.values.empty()) return "has the bytes of no value that the kernel computes";

@@ -19,8 +19,7 @@ constexpr double kLeast = -std::numeric_limits<float>::max();
 constexpr char kLeastText[] = "-3.4028234663852886e38";
 
 std::shared_ptr<const Chain> NormalOf(const Chain& chain) {
-  const auto form = *NormalFormOf(std::make_shared<const Chain>(chain));
-  return form->chain;
+  return Got(NormalFormOf(std::make_shared<const Chain>(chain)))->chain;
 }
 
 // Operands, and an expression of scores s.

@@ -23,8 +23,7 @@ TEST(ByteSize, UnitsOf1024AndOf1000) {
                                                     {"18446744073709551615", UINT64_MAX},
                                                     {"16777215T", uint64_t{16777215} << 40}};
   for (const auto& [text, bytes] : kRows) {
-    const uint64_t parsed = Got(ParseByteSize(text), text);
-    EXPECT_EQ(parsed, bytes) << text;
+    EXPECT_EQ(Got(ParseByteSize(text), text), bytes) << text;
   }
 }
 

@@ -103,8 +103,7 @@ TEST(LocalStoreTest, ADamagedFileIsMovedAsideAndPublishedAgain) {
   TempDir temp;
   LocalStore store(OptionsFor(temp.path()));
   ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
-  const std::string path = PathIn(temp.path(), kKernel, "k");
-  WriteFile(path, RandomBytes(300, 1));
+  WriteFile(PathIn(temp.path(), kKernel, "k"), RandomBytes(300, 1));
   const Lookup miss = Get(&store, kKernel, "k");
   EXPECT_EQ(miss.reason, MissReason::kDamaged);
   EXPECT_THAT(miss.detail, HasSubstr("obj/"));

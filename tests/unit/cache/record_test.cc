@@ -39,8 +39,7 @@ TEST(EnvelopeTest, ReadsBackEveryField) {
 TEST(EnvelopeTest, KeepsAnEmptyPayloadAndAnOpaqueKey) {
   Envelope envelope = Sample("any key at all", "");
   envelope.arch = "";
-  const std::string bytes = EncodeEnvelope(envelope);
-  EXPECT_TRUE(ReadEnvelopeFor(bytes, RecordKind::kKernel, "any key at all").ok);
+  EXPECT_TRUE(ReadEnvelopeFor(EncodeEnvelope(envelope), RecordKind::kKernel, "any key at all").ok);
 }
 
 TEST(EnvelopeTest, RefusesEveryFlippedBit) {
@@ -62,8 +61,7 @@ TEST(EnvelopeTest, RefusesEveryFlippedBit) {
 }
 
 TEST(EnvelopeTest, RefusesEveryTruncationAndATail) {
-  const std::string key = EncodeKey(SampleKernelKey());
-  const std::string good = EncodeEnvelope(Sample(key, "payload"));
+  const std::string good = EncodeEnvelope(Sample(EncodeKey(SampleKernelKey()), "payload"));
   for (size_t n = 0; n < good.size(); ++n) {
     EXPECT_FALSE(ReadEnvelope(absl::string_view(good).substr(0, n)).ok) << n;
   }

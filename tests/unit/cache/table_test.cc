@@ -243,8 +243,7 @@ TEST_F(ManyTest, EachRecordIsABlockAndFoundByOneRead) {
     const auto table = Got(Open());
     for (const auto& [key, value] : records_) {
       reads_ = 0;
-      const auto found = Got(table.Find(key));
-      EXPECT_EQ(found, value);
+      EXPECT_EQ(Got(table.Find(key)), value);
       EXPECT_EQ(reads_, 1);
     }
     EXPECT_TRUE(absl::IsNotFound(table.Find("k/absent").status()));

@@ -106,8 +106,7 @@ TEST_F(UpkeepTest, TrimExportAndImportActOnIt) {
   EXPECT_EQ(trimmed.records, 4u);
   EXPECT_EQ(trimmed.evicted, 4u);
   const auto pack = Got(PackReader::Open({.path = to.path, .allow_unsigned = true}));
-  const auto imported = Got(tiers_->Import(*pack));
-  EXPECT_EQ(imported.stored, 4u);
+  EXPECT_EQ(Got(tiers_->Import(*pack)).stored, 4u);
   EXPECT_EQ(List().size(), 4u);
 }
 

@@ -67,9 +67,7 @@ TEST(AllReduce, OverOneRankIsACast) {
 
 TEST(AllReduce, RanksArePartOfTheKey) {
   std::set<std::string> keys;
-  for (int32_t ranks = 1; ranks <= 8; ++ranks) {
-    keys.insert(SumOver(ranks).CanonicalDigest().Hex());
-  }
+  for (int32_t ranks = 1; ranks <= 8; ++ranks) keys.insert(SumOver(ranks).CanonicalDigest().Hex());
   EXPECT_EQ(keys.size(), 8u);
 }
 
@@ -86,8 +84,7 @@ TEST(AllReduce, ReadsBackFromBytesJsonAndText) {
     const Chain bytes = Got(ChainFromCanonicalBytes(chain.CanonicalBytes()));
     EXPECT_EQ(bytes, chain);
     EXPECT_EQ(bytes.ranks(), chain.ranks());
-    const Chain json = Got(ChainFromJson(ChainToJson(chain)));
-    EXPECT_EQ(json, chain);
+    EXPECT_EQ(Got(ChainFromJson(ChainToJson(chain))), chain);
   }
 }
 

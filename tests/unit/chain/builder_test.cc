@@ -50,8 +50,7 @@ TEST_F(InferenceTest, MovementsFollowTheirShapes) {
   EXPECT_EQ(Type(b_.Slice(x, {0, 1, 0}, {kM, C(6), C(4)}, {1, 2, 3})), "f32[M,3,2]");
   EXPECT_EQ(Type(b_.Concat({x, x, x}, 1)), "f32[M,18,4]");
   EXPECT_EQ(Type(b_.Broadcast(x, {C(5), kM, C(6), C(4)})), "f32[5,M,6,4]");
-  const ValueId row = In(DType::kF32, {C(1), C(4)});
-  EXPECT_EQ(Type(b_.Broadcast(row, {kM, C(4)})), "f32[M,4]");
+  EXPECT_EQ(Type(b_.Broadcast(In(DType::kF32, {C(1), C(4)}), {kM, C(4)})), "f32[M,4]");
   EXPECT_EQ(Type(b_.Iota({C(3), kM}, 1, DType::kS32)), "s32[3,M]");
 }
 

@@ -92,11 +92,9 @@ TEST(Conv2d, OfGroupsReadsBack) {
   EXPECT_EQ(ChainFromJson(ChainToJson(chain)).value(), chain);
   EXPECT_EQ(ChainToJson(of(1)).find("groups"), std::string::npos);
   // The same holds for a single tap: each part of the result is a separate GEMM.
-  const Chain one_tap = ChainOf("40,1,1,12", "conv2d(x, w, groups=2)");
-  EXPECT_EQ(one_tap.op(2).kind, OpKind::kConv2d);
+  EXPECT_EQ(ChainOf("40,1,1,12", "conv2d(x, w, groups=2)").op(2).kind, OpKind::kConv2d);
   // As many as x has channels, of which each gives several of the result.
-  const Chain several = ChainOf("48,3,3,1", "conv2d(x, w, groups=24)");
-  EXPECT_EQ(several.op(2).conv.groups, 24);
+  EXPECT_EQ(ChainOf("48,3,3,1", "conv2d(x, w, groups=24)").op(2).conv.groups, 24);
 }
 
 TEST(Conv2d, KeysDifferByEveryAttribute) {
@@ -111,10 +109,8 @@ TEST(Conv2d, KeysDifferByEveryAttribute) {
 TEST(Conv2d, CanonicalBytesAndJsonReadBack) {
   const Conv2d spec{FilterLayout::kOHWI, {2, 1}, {1, 2}, {1, 0, 3, 2}};
   const Chain chain = ThreeByThree(", strides=[2,1], dilations=[1,2], pads=[1,0,3,2]");
-  const auto back = Got(ChainFromCanonicalBytes(chain.CanonicalBytes()));
-  EXPECT_EQ(back.op(2).conv, spec);
-  const auto read = Got(ChainFromJson(ChainToJson(chain)));
-  EXPECT_EQ(read, chain);
+  EXPECT_EQ(Got(ChainFromCanonicalBytes(chain.CanonicalBytes())).op(2).conv, spec);
+  EXPECT_EQ(Got(ChainFromJson(ChainToJson(chain))), chain);
 }
 
 TEST(Conv2d, CanonicalBytesOfAnUnknownFilterAreRefused) {
@@ -132,8 +128,7 @@ TEST(Conv2d, JsonNamesAOneTapConvolutionAndTheOpsBehindIt) {
       R"({"schema":1,"inputs":[{"id":0,"dtype":"bf16","dims":["M",4,4,8]},)"
       R"({"id":1,"dtype":"bf16","dims":[16,1,1,8]}],"ops":[{"id":2,"op":"conv2d","in":[0,1]},)"
       R"({"id":3,"op":"unary","in":[2],"kind":"relu"}],"outputs":[{"value":3}]})";
-  const auto chain = Got(ChainFromJson(text));
-  EXPECT_EQ(chain.op(3).kind, OpKind::kMatmul);
+  EXPECT_EQ(Got(ChainFromJson(text)).op(3).kind, OpKind::kMatmul);
 }
 
 TEST(Conv2d, AFinishThatFailsLeavesTheBuilderAsItWas) {
@@ -168,8 +163,7 @@ TEST(ConvText, WritesTheCanonicalLine) {
   EXPECT_EQ(WriteProblem(problem),
             "C conv_chain b=8 ic=64 h=56 w=56 oc1=64 oc2=256 k1=3 k2=1 act=relu stride=2 pad=1 "
             "dilation=1 weights=OHWI format=NHWC groups=1 dtype=bf16 bias1=0 bias2=0");
-  const auto again = Got(ParseProblem(WriteProblem(problem)));
-  EXPECT_EQ(again.chain, problem.chain);
+  EXPECT_EQ(Got(ParseProblem(WriteProblem(problem))).chain, problem.chain);
   EXPECT_EQ(ToString(problem.chain.output_type(0)), "bf16[M,28,28,256]");
 }
 

@@ -126,9 +126,7 @@ void Check(int rows) {
                         float(&d)[P::kAccumulators]) {
     ForOwn<Config, P>(place, [&](int i, int r, int c) {
       d[i] = rank == 0 ? Gate(row + r, column + c) : static_cast<float>(rank);
-      if (P::kWidth == 2) {
-        d[i + kHalfOfPair<Config, P>] = rank == 0 ? Up(row + r, column + c) : 0;
-      }
+      if (P::kWidth == 2) d[i + kHalfOfPair<Config, P>] = rank == 0 ? Up(row + r, column + c) : 0;
     });
   };
   for (int row = 0; row < rows; row += Config::kBlockM) {

@@ -168,8 +168,7 @@ TEST(WeakCacheTest, FindsWhatLivesAndKeepsNothingAlive) {
 
 TEST(WeakCacheTest, ErasedEntriesAreGoneThoughTheyLive) {
   WeakCache<int> cache;
-  const auto value = std::make_shared<const int>(4);
-  cache.Insert("k", value);
+  cache.Insert("k", std::make_shared<const int>(4));
   cache.Erase("k");
   EXPECT_EQ(cache.Find("k"), nullptr);
 }

@@ -114,13 +114,9 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int6
   FusionResult result{.considered = 1000, .legal = 100};
   std::vector<Plan> plans;
   const int split = options.batch_invariant ? 1 : 8;
-  if (options.allow_cooperative) {
-    plans.push_back(FusedByGrid(bucket, split, world.code_per_bucket));
-  }
+  if (options.allow_cooperative) plans.push_back(FusedByGrid(bucket, split, world.code_per_bucket));
   plans.push_back(FusedByCluster(bucket, world.cluster_us));
-  if (options.for_tuning && world.slab_us > 0) {
-    plans.push_back(FusedBySlab(bucket, world.slab_us));
-  }
+  if (options.for_tuning && world.slab_us > 0) plans.push_back(FusedBySlab(bucket, world.slab_us));
   double us = world.unfused_us;
   for (const auto& stages : world.unfused_stages) {
     plans.push_back(Unfused(bucket, stages, us++, split));

@@ -15,8 +15,7 @@ constexpr int64_t kRows[] = {1, 100, kLargestBucket, kLargestBucket + 1, 3 * kLa
 Chain Mixture() {
   ChainBuilder builder;
   const TensorType rows{DType::kBF16, {Dim::M(), Dim::Constant(512)}};
-  const ValueId x = *builder.Input(rows);
-  ValueId value = *AddRmsNorm(builder, x, 1e-6);
+  ValueId value = *AddRmsNorm(builder, *builder.Input(rows), 1e-6);
   for (int i = 0; i < 2; ++i) {
     const ValueId w = *builder.Input({DType::kBF16, {Dim::Constant(512), Dim::Constant(512)}},
                                      {.constant = true});

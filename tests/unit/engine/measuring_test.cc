@@ -188,8 +188,7 @@ TEST(TrialDataTest, SameSeedSameBytesAndAnotherSeedOthers) {
 }
 
 TEST(TrialDataTest, ValuesAreFiniteVariedAndWeightsKeepTheScale) {
-  const Chain chain = testing::TestChain();
-  const auto inputs = RandomInputs(chain, 16, 9).value();
+  const auto inputs = RandomInputs(testing::TestChain(), 16, 9).value();
   for (size_t i = 0; i < inputs.size(); ++i) {
     double sum = 0, squares = 0;
     const size_t count = inputs[i].size() / 2;

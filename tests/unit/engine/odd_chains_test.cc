@@ -96,8 +96,7 @@ TEST(OddChains, AStoredPlanOfAProductWithItsOwnRowsIsReadBack) {
   const Chain chain =
       ReadChain("x: bf16[M,64]; w: const bf16[64,64]; out bf16(bf16(sum(f32(x), 0, keep)) @ w.T)");
   const Plan plan = PlanOf(chain, 8192).chosen;
-  const auto back = Got(testing::Reassembled(plan, chain));
-  EXPECT_EQ(back.PlanDigest(), plan.PlanDigest());
+  EXPECT_EQ(Got(testing::Reassembled(plan, chain)).PlanDigest(), plan.PlanDigest());
 }
 
 // The rows that a plan takes in one call.

@@ -83,8 +83,7 @@ TEST(PrepareTest, AMissingKernelIsBuiltAloneAndADamagedRecordToo) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   const std::string key = world.disk->Keys(RecordKind::kKernel).front();
-  std::string& record = world.disk->records[{RecordKind::kKernel, key}];
-  const std::string good = record;
+  const std::string good = world.disk->records[{RecordKind::kKernel, key}];
   KernelRecord refused_by_driver = DecodeKernelRecord(good).value();
   refused_by_driver.cubin += "UNLOADABLE";
   KernelRecord foreign_entry = DecodeKernelRecord(good).value();

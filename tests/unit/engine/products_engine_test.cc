@@ -251,8 +251,7 @@ TEST(ProductsEngineTest, LongLaunchesOfConvolutionsAreCutBetweenImages) {
       EXPECT_EQ(launch.m, std::min<int64_t>(32, m - launch.row_offset));
       images += launch.m;
     }
-    const auto kernels = static_cast<int64_t>(plan->plan().kernels.size());
-    EXPECT_EQ(images, kernels * m);
+    EXPECT_EQ(images, static_cast<int64_t>(plan->plan().kernels.size()) * m);
   }
 }
 

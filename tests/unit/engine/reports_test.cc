@@ -28,8 +28,7 @@ TEST_F(DumpTest, FoldersArePrivateAndAFileOfADumpIsReplaced) {
   const mode_t before = umask(0);
   for (const char* text : {"first", "2nd"}) {
     const auto top = Got(DumpFolder::Open(At("a/b//./c")));
-    const auto folder = Got(top.Sub("0123456789abcdef"));
-    EXPECT_TRUE(folder.Write("plan.txt", text).ok());
+    EXPECT_TRUE(Got(top.Sub("0123456789abcdef")).Write("plan.txt", text).ok());
     EXPECT_EQ(FileText(At("a/b/c/0123456789abcdef/plan.txt")), text);
   }
   umask(before);

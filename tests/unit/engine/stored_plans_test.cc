@@ -7,8 +7,7 @@ namespace {
 
 // The record that a cold prepare writes.
 std::string StoredRecord(testing::FakeWorld& world) {
-  const auto engine = world.MakeEngine();
-  EXPECT_TRUE(engine->Prepare(world.chain, 16, {}).ok());
+  EXPECT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
   return world.disk->records.begin()->second;
 }
 

@@ -116,8 +116,7 @@ TEST(TuningSetTest, WhateverADeviceIsCalledTheTextReadsBack) {
   for (const char* name : {"", " ", "two\nlines", "\x01", "  padded  ", "tab\there"}) {
     TuningEntry entry = Entry("a");
     entry.about = absl::StrCat("device ", name, "\n");
-    const std::string text = SetOf({entry}).ToText();
-    EXPECT_TRUE(TuningSet::FromText(text).ok()) << name;
+    EXPECT_TRUE(TuningSet::FromText(SetOf({entry}).ToText()).ok()) << name;
   }
   TuningEntry entry = Entry("a");
   entry.about = std::string(5000, 'x');

@@ -119,8 +119,7 @@ std::string KernelOf(Engine& engine) {
                       .bucket = 16};
   const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
                         LogSink(), RealHooks());
-  const std::string key = PlanKeyBytes(request, core);
-  const Lookup found = engine.ports().store->Get(RecordKind::kPlan, key);
+  const Lookup found = engine.ports().store->Get(RecordKind::kPlan, PlanKeyBytes(request, core));
   PlanRecord record = DecodePlanRecord(found.payload).value();
   EXPECT_TRUE(CompletePlanRecord(request, core.ports.model, core, BuildControl(), &record).ok());
   return record.variants.front().kernel_keys.front();

@@ -173,8 +173,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   EXPECT_EQ(kernel.hands[2].offset, kernel.hands[0].offset);
   EXPECT_THAT(FusionText(kernel), HasSubstr(" block"));
   EXPECT_THAT(FusionText(kernel), HasSubstr("in the slot of %0 exp"));
-  const auto json = nlohmann::json::parse(FusionJson(picture));
-  EXPECT_EQ(json["kernels"][0]["hands"][2]["instead"], 0);
+  EXPECT_EQ(nlohmann::json::parse(FusionJson(picture))["kernels"][0]["hands"][2]["instead"], 0);
 }
 
 TEST(ExplainFusion, LongPlansFoldWhatIsAlike) {
@@ -258,8 +257,7 @@ TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
 
 TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {
   const auto problem = Got(ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi"));
-  const Plan plan = PlansOf(problem.chain, 128).chosen;
-  EXPECT_FALSE(Explained(plan).has_ops);
+  EXPECT_FALSE(Explained(PlansOf(problem.chain, 128).chosen).has_ops);
 }
 
 TEST(TensorsOf, GivesAPlaceInTheWorkspaceToOneTensorAfterAnother) {

@@ -101,9 +101,7 @@ Drawing Read(const std::string& svg) {
         path.push_back({std::atof(xy.at(0).c_str()), std::atof(xy.at(1).c_str())});
         drawing.right = std::max(drawing.right, path.back().x);
       }
-      for (size_t i = 1; i < path.size(); ++i) {
-        drawing.segments.emplace_back(path[i - 1], path[i]);
-      }
+      for (size_t i = 1; i < path.size(); ++i) drawing.segments.emplace_back(path[i - 1], path[i]);
     } else if (Has(element, "<text ") && !Has(element, "text-anchor")) {
       const size_t from = element.find("class=\"") + 7, to = element.find('>');
       const std::string style = element.substr(from, element.find('"', from) - from);

@@ -67,8 +67,7 @@ TEST(FourBitExperts, OthersThatReadTheMatrixKeepItInMemory) {
     const ValueId scale = *b.Input({DType::kBF16, {constant(4), constant(48), constant(4)}});
     const ValueId ids = *b.Input({DType::kS32, {Dim::M(), constant(2)}});
     const ValueId matrix = *b.Cast(*AddDequantizeE2M1(b, w, scale), DType::kBF16);
-    const ValueId y = *b.GroupedMatmul(a, matrix, ids, true);
-    EXPECT_OK(b.Output(*b.Cast(y, DType::kBF16)));
+    EXPECT_OK(b.Output(*b.Cast(*b.GroupedMatmul(a, matrix, ids, true), DType::kBF16)));
     if (given) {
       EXPECT_OK(b.Output(matrix));
     }
@@ -96,8 +95,7 @@ TEST(FourBitExperts, AnFfnIsTwoKernelsAndASum) {
     ASSERT_EQ(places.size(), 6u);
     for (size_t i = 0; i < 5; ++i) EXPECT_NE(places[i].buffer, kWorkspaceBuffer);
     EXPECT_EQ(places[5].buffer, kWorkspaceBuffer);
-    const Decisions decisions = Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
-    EXPECT_TRUE(decisions.absorbed.four_bits);
+    EXPECT_TRUE(Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan)))).absorbed.four_bits);
   }
 }
 

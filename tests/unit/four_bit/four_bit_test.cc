@@ -166,8 +166,7 @@ TEST(FourBitPlans, ReadBackFromTheirDecisionsAndHaveSources) {
   const DeviceModel model = *BuiltinModel("h200");
   const Plan plan = PlanOf("four_bit_matmul m=M n=200 k=1248 group=32 zeros=1 bias1=1 act=silu", 8);
   ASSERT_TRUE(Unpacks(plan)) << plan.ToText();
-  const Decisions decisions = Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
-  EXPECT_TRUE(decisions.absorbed.four_bits);
+  EXPECT_TRUE(Got(DecodeDecisions(EncodeDecisions(DecisionsOf(plan)))).absorbed.four_bits);
   const GeneratedKernel made = Got(Generate(plan.kernels[0].spec, model));
   EXPECT_OK(made.recipe.Check());
   EXPECT_EQ(made.recipe.tensor_maps.size(), 1u);

@@ -10,8 +10,7 @@ namespace {
 constexpr int64_t kM = 64;
 
 absl::StatusOr<FusionResult> PlansOf(const Chain& given) {
-  const auto form = Got(NormalFormOf(std::make_shared<const Chain>(given)));
-  return PlanChain(*form->chain, kM, H200(), {});
+  return PlanChain(*Got(NormalFormOf(std::make_shared<const Chain>(given)))->chain, kM, H200(), {});
 }
 
 // Every plan of the chain's normal form reads back from its decisions and has sources. Returns the
@@ -212,8 +211,7 @@ class PushedSums : public ::testing::Test {
     const auto form = Got(NormalFormOf(std::make_shared<const Chain>(
         testing::ChainOfLine("row_parallel m=M n=8192 k=4096 ranks=2"))));
     chain_ = form->chain;
-    const auto result = Got(PlanChain(*chain_, 128, model_, {}));
-    plans_ = testing::AllPlans(result);
+    plans_ = testing::AllPlans(Got(PlanChain(*chain_, 128, model_, {})));
     pushing_ = PushingPlan(plans_);
     ASSERT_NE(pushing_, nullptr) << plans_.front().ToText();
   }
@@ -252,8 +250,7 @@ TEST_F(PushedSums, SendTheColumnsThatAreComputedEarly) {
   EXPECT_EQ(columns, EarlyColumns(ProductOf(product).sequence, ProductOf(product).schedule));
   EXPECT_GT(columns, 2048);
   EXPECT_EQ(CollectiveKernels::ScheduleOf(sum).pushed_columns, columns);
-  const auto read = Got(testing::Reassembled(plan, *chain_, model_));
-  EXPECT_EQ(read.PlanDigest(), plan.PlanDigest());
+  EXPECT_EQ(Got(testing::Reassembled(plan, *chain_, model_)).PlanDigest(), plan.PlanDigest());
   const auto made = Got(Generate(product, model_));
   EXPECT_THAT(made.request.source, HasSubstr(absl::StrCat("SentBehind<2, ", columns, ">")));
   const int fewer = columns - ProductOf(product).schedule.first.block_n *
@@ -447,8 +444,7 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   ByteReader gathered(of_gather.str());
   EXPECT_EQ(*CollectiveProblem::Read(gathered), gather);
   ByteReader whole(bytes);
-  const CollectiveProblem read = Got(CollectiveProblem::Read(whole));
-  EXPECT_EQ(read, p);
+  EXPECT_EQ(Got(CollectiveProblem::Read(whole)), p);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ByteReader part(absl::string_view(bytes).substr(0, i));
     EXPECT_FALSE(CollectiveProblem::Read(part).ok()) << i;

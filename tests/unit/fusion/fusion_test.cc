@@ -170,8 +170,7 @@ TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
 TEST(PlanChain, TurnsTheFilterOfADepthwiseConvolutionOfManyImages) {
   const Chain chain = ParseProblem("depthwise_conv b=M ic=672 h=14 w=14 k=5 bias=1")->chain;
   for (const auto& [images, kernels] : {std::pair<int64_t, size_t>{1, 1}, {32, 2}}) {
-    const auto result = Got(PlanChain(chain, images, H200(), {}));
-    EXPECT_EQ(result.chosen.kernels.size(), kernels) << images;
+    EXPECT_EQ(Got(PlanChain(chain, images, H200(), {})).chosen.kernels.size(), kernels) << images;
   }
 }
 
@@ -388,8 +387,7 @@ TEST(PlanChain, TakesRaggedOutputColumnsInLayoutOi) {
 // Plans are a function of the model: what a driver says about resident clusters is not an input, so
 // the same model gives the same digest on cards that fit 15 and 14 clusters of 8.
 TEST(PlanChain, EqualChainsAndModelsGiveEqualDigests) {
-  const auto model_text = H200().ToText();
-  const DeviceModel again = *DeviceModel::FromText(model_text);
+  const DeviceModel again = *DeviceModel::FromText(H200().ToText());
   for (int64_t bucket : {1, 16, 48, 128, 1024}) {
     const auto a = PlanChain(*MakeFfnChain(S8()), bucket, H200(), {});
     const auto b = PlanChain(*MakeFfnChain(S8()), bucket, again, {});

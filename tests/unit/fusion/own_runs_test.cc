@@ -106,8 +106,7 @@ TEST_F(OwnRuns, OfferTheirOtherChoices) {
 
 TEST_F(OwnRuns, AreReadBackFromTheirDecisions) {
   const Plan plan = Planned();
-  const auto again = Got(Assembled(DecisionsOf(plan)));
-  EXPECT_EQ(again.PlanDigest(), plan.PlanDigest());
+  EXPECT_EQ(Got(Assembled(DecisionsOf(plan))).PlanDigest(), plan.PlanDigest());
 }
 
 TEST_F(OwnRuns, AreRefusedWhereTheirDecisionsDoNotFit) {

@@ -350,8 +350,7 @@ TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
     ASSERT_EQ(found.runs.size(), 1u);
     const GraphRun& run = found.runs[0];
     EXPECT_EQ(Absorbed(run), shared ? "product" : "product * row factor");
-    const ValueId rows = run.matched.ValueOf(run.matched.rows);
-    EXPECT_EQ(chain.op(rows).kind == OpKind::kInput, !shared);
+    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.rows)).kind == OpKind::kInput, !shared);
   }
 }
 

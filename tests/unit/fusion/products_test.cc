@@ -123,8 +123,7 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
         EXPECT_TRUE(CheckSchedule(ProductOf(spec).sequence, ProductOf(spec).schedule, H200()).ok());
       }
       for (int i = 0; i < chain.num_inputs(); ++i) EXPECT_EQ(inputs.count(i), 1u) << i;
-      const auto back = Got(testing::Reassembled(plan, chain));
-      EXPECT_TRUE(back.PlanDigest() == plan.PlanDigest());
+      EXPECT_TRUE(Got(testing::Reassembled(plan, chain)).PlanDigest() == plan.PlanDigest());
     }
   }
 }

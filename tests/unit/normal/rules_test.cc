@@ -33,8 +33,7 @@ const Op& Only(const Chain& chain, OpKind kind) {
 TEST(NormalForm, OfChainsThatPlanIsTheChainItself) {
   for (const char* text : {"gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16",
                            "gated_ffn m=8 n=64 k=64 l=64 act=gelu_tanh layout=io dtype=f16"}) {
-    const Problem problem = Got(ParseProblem(text));
-    const auto chain = std::make_shared<const Chain>(problem.chain);
+    const auto chain = std::make_shared<const Chain>(Got(ParseProblem(text)).chain);
     const FormPtr form = *NormalFormOf(chain);
     EXPECT_FALSE(form->changed()) << text;
     EXPECT_EQ(form->chain, chain);

@@ -59,8 +59,7 @@ class Swin {
   }
 
   ValueId Linear(ValueId x, int64_t n, bool bias) {
-    const ValueId w = Input({n, ExtentsOf(x).back()});
-    const ValueId y = *b_.Matmul(x, w, false, true);
+    const ValueId y = *b_.Matmul(x, Input({n, ExtentsOf(x).back()}), false, true);
     return bias ? Add(y, OfColumns(n, y)) : y;
   }
 

@@ -109,8 +109,7 @@ const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100}, kWarpDots{0,
 
 TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
   for (const GroupedSchedule& s : {kTiles, kDots, kWarpDots, kSwapped}) {
-    const KernelSpec spec = SpecOf(PairProduct(), s);
-    const KernelCode code = *CodeOf(spec);
+    const KernelCode code = *CodeOf(SpecOf(PairProduct(), s));
     const auto read = Got(ReadCode(code.Bytes(), code.ScheduleBytes()));
     EXPECT_EQ(read.Bytes(), code.Bytes());
     EXPECT_EQ(read.ScheduleBytes(), code.ScheduleBytes());

@@ -29,9 +29,7 @@ std::string TextOf(const std::vector<testing::EpilogueChain>& list, const std::s
 
 EpilogueProgram ProgramOfBody(Chain body, const std::vector<LeafKind>& leaves) {
   std::vector<LeafKind> kinds;
-  for (const int32_t input : body.InputOrder()) {
-    kinds.push_back(leaves[static_cast<size_t>(input)]);
-  }
+  for (const int32_t input : body.InputOrder()) kinds.push_back(leaves[static_cast<size_t>(input)]);
   return ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
 }
 

@@ -192,8 +192,7 @@ TEST(MatchProducts, TakesWindowsOfAFirstConvolution) {
     EXPECT_EQ(s.Flop(3), problem->chain.MatmulFlops(3));
     ProductSequence code = s;
     code.m = 0;
-    const auto back = Got(ProductSequence::FromCanonical(code.Canonical()));
-    EXPECT_EQ(back, code);
+    EXPECT_EQ(Got(ProductSequence::FromCanonical(code.Canonical())), code);
     EXPECT_EQ(s.Part(0, 1)[0].rows.source, Source::kWindow);
     EXPECT_EQ(s.Part(1, 1)[0].rows.source, Source::kBuffer);
   }
@@ -215,8 +214,7 @@ TEST(MatchProducts, TakesConvolutionsInGroups) {
   EXPECT_EQ(s.Flop(4), problem->chain.MatmulFlops(4));
   ProductSequence code = s;
   code.m = 0;
-  const auto back = Got(ProductSequence::FromCanonical(code.Canonical()));
-  EXPECT_EQ(back, code);
+  EXPECT_EQ(Got(ProductSequence::FromCanonical(code.Canonical())), code);
   EXPECT_NE(code.ToString().find(" groups=3"), std::string::npos) << code.ToString();
   // The tap's channels are split into bundles: 16 of 8 channels, 1 of 112.
   const auto window = [](const char* line) {

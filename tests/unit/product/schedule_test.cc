@@ -212,8 +212,7 @@ TEST(SizesOf, ASpatialGateHasHalfTheWeightsOfAStageAndPartsOfTwoRanks) {
 }
 
 TEST(SizesOf, ClustersThatShareARowTileKeepTheirRangeAndLeaveParts) {
-  const Schedule s = SampleRanges();
-  const ScheduleSizes z = SizesOf(SampleRangesProblem(), s);
+  const ScheduleSizes z = SizesOf(SampleRangesProblem(), SampleRanges());
   EXPECT_EQ(z.kept_bytes, 64 * 128 * 2);  // 4 blocks of 32 columns
   EXPECT_EQ(z.stage_bytes, 256 * 64 * 2);
   EXPECT_EQ(z.partial_out_bytes, 48 * 64 * 256 * 4);

@@ -373,8 +373,7 @@ TEST(ProductSequence, SaysWhereScalesLie) {
   for (const Scales& place : places) {
     s[0].rows.scales = place;
     ASSERT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
-    const auto back = Got(ProductSequence::FromCanonical(s.Canonical()));
-    EXPECT_TRUE(back.front() == s.front());
+    EXPECT_TRUE(Got(ProductSequence::FromCanonical(s.Canonical())).front() == s.front());
     EXPECT_TRUE(bytes.insert(s.Canonical()).second);
     EXPECT_TRUE(texts.insert(s.ToString()).second);
   }

@@ -267,8 +267,7 @@ TEST(Rows, ClampKeepsNaNAndTheType) {
   const ValueId narrow = *b.Input({DType::kBF16, {Dim::M()}}),
                 whole = *b.Input({DType::kS32, {Dim::M()}}),
                 pred = *b.Input({DType::kPred, {Dim::M()}});
-  const ValueId y = *AddClamp(b, narrow, 0.1, 1);
-  EXPECT_EQ(b.TypeOf(y).dtype, DType::kBF16);
+  EXPECT_EQ(b.TypeOf(*AddClamp(b, narrow, 0.1, 1)).dtype, DType::kBF16);
   EXPECT_EQ(b.TypeOf(*AddClamp(b, whole, -3, 4)).dtype, DType::kS32);
   const auto message = [](const absl::StatusOr<ValueId>& id) {
     return std::string(id.status().message());

@@ -39,8 +39,7 @@ TEST(Matmul, EqualsLoopsOnTinyAndRaggedShapes) {
                     tb ? n : k, tb ? k : n, ta ? ".T" : "", tb ? ".T" : "");
       const std::vector<double> a = Random(DType::kBF16, m * k, 1),
                                 w = Random(DType::kF16, k * n, 2);
-      const auto result = RunF64(chain, 0, {a, w});
-      ExpectNear(result[0], NaiveMatmul(a, w, m, n, k, ta, tb), 1e-13);
+      ExpectNear(RunF64(chain, 0, {a, w})[0], NaiveMatmul(a, w, m, n, k, ta, tb), 1e-13);
     }
   }
 }

@@ -159,8 +159,7 @@ TEST(DepthwiseConv, SumsEachChannelsTapsTimesItsOwnFilter) {
       const std::vector<Dim> dims =
           first ? std::vector<Dim>{C(c.channels), C(c.taps[0]), C(c.taps[1]), C(1)}
                 : std::vector<Dim>{C(c.taps[0]), C(c.taps[1]), C(1), C(c.channels)};
-      const ValueId filter = *b.Input({DType::kF32, dims});
-      const ValueId y = *AddConv2d(b, image, filter, c.moves, c.channels);
+      const ValueId y = *AddConv2d(b, image, *b.Input({DType::kF32, dims}), c.moves, c.channels);
       EXPECT_EQ(b.TypeOf(y).dtype, DType::kF32);
       ExpectNear(ResultOf(b, y, c, {x, w}), expected, 1e-12);
     }

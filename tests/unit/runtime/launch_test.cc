@@ -209,8 +209,7 @@ TEST_F(LaunchTest, WithoutRowsAKernelThatReadsNoneIsLaunched) {
 
 // A map must have a row, which a kernel that is launched without any does not load.
 TEST_F(LaunchTest, WithoutRowsMapsHaveOne) {
-  const FakeLaunch launch = LaunchOnce(ExampleRecipe(), 0, 0, false);
-  EXPECT_EQ(DecodeFakeMap(launch.params[0]).dims[1], 1u);
+  EXPECT_EQ(DecodeFakeMap(LaunchOnce(ExampleRecipe(), 0, 0, false).params[0]).dims[1], 1u);
 }
 
 TEST_F(LaunchTest, RefusesRowsThatNoKernelTakes) {
@@ -400,8 +399,7 @@ TEST_F(LaunchTest, ReportsTheDriversResidentClusters) {
     LaunchRecipe recipe = ExampleRecipe();
     recipe.cluster[0] = cluster;
     const auto kernel = Load(recipe);
-    const auto count = Got(kernel->MaxActiveClusters(recipe));
-    EXPECT_EQ(count, expected) << cluster;
+    EXPECT_EQ(Got(kernel->MaxActiveClusters(recipe)), expected) << cluster;
   }
 }
 

@@ -112,8 +112,7 @@ GraphCalls NodesOf(const LoadedKernel& kernel, const BoundKernel& bound) {
 // A capture would fail other threads that wait for the context meanwhile.
 TEST_F(MeasureTest, CallsThatCanBeNodesAreNotCaptured) {
   fake.launch_us = 7;
-  const auto us = Got(measurer->TimeGraph(NodesOf(*kernel, *bound), 20, 3));
-  EXPECT_NEAR(us, 7.0, 1e-4);
+  EXPECT_NEAR(Got(measurer->TimeGraph(NodesOf(*kernel, *bound), 20, 3)), 7.0, 1e-4);
   EXPECT_EQ(fake.live().graphs + fake.live().execs, 0);
 }
 
@@ -127,8 +126,7 @@ TEST_F(MeasureTest, InTheBackgroundNothingIsCaptured) {
 TEST_F(MeasureTest, ADriverThatMakesNoNodesMeasuresNothingInTheBackground) {
   DriverTable old = fake.Table();
   old.GraphAddNode = nullptr;
-  const auto opened = Got(Device::Open(*Driver::FromTable(old), 0));
-  const auto foreground = Got(MakeMeasurer(opened));
+  const auto foreground = Got(MakeMeasurer(Got(Device::Open(*Driver::FromTable(old), 0))));
   const absl::Status status = foreground->MakeBackground().status();
   EXPECT_TRUE(absl::IsUnimplemented(status));
   EXPECT_THAT(Text(status), HasSubstr("cuGraphAddNode_v2, which came with CUDA 12.3"));
@@ -156,8 +154,7 @@ TEST_F(MeasureTest, TheBackgroundLeavesMemoryToOthers) {
   const auto refused = background->Allocate(all - (uint64_t{1} << 29));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(Text(refused.status()), HasSubstr("are left to others"));
-  const auto taken = Got(background->Allocate(1 << 20));
-  background->Free(taken);
+  background->Free(Got(background->Allocate(1 << 20)));
   EXPECT_EQ(fake.live().allocations, 0);
 }
 

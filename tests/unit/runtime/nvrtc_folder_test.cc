@@ -65,8 +65,7 @@ class NvrtcFolder : public ::testing::Test {
  protected:
   // Lays out: store/code (only the library, under a name of its own), wheel (library and builtins).
   void SetUp() override {
-    const auto config = Got(ConfigFromEnvironment());
-    const std::string nvrtc = FindNvrtcFile(config.nvrtc_path);
+    const std::string nvrtc = FindNvrtcFile(Got(ConfigFromEnvironment()).nvrtc_path);
     if (nvrtc.empty()) SINTER_END_WITHOUT_COMPILER("no NVRTC was found");
     for (const auto& file : fs::directory_iterator(fs::canonical(nvrtc).parent_path())) {
       const std::string name = file.path().filename().string();

@@ -34,8 +34,7 @@ extern "C" __global__ void k(float* p) {
 class RealNvrtc : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto config = Got(ConfigFromEnvironment());
-    compiler = MakeNvrtcCompiler(config.nvrtc_path);
+    compiler = MakeNvrtcCompiler(Got(ConfigFromEnvironment()).nvrtc_path);
     const auto id = compiler->ToolchainId();
     if (!id.ok()) SINTER_END_WITHOUT_COMPILER(id.status());
   }
@@ -53,8 +52,7 @@ TEST_F(RealNvrtc, CompilesATrivialKernelQuickly) {
   // The first reads NVRTC's pages, and a busy machine may hold one up.
   double best_us = kernel.compile_us;
   for (int i = 0; i < 4 && best_us >= kQuickUs; ++i) {
-    const auto again = Got(compiler->Compile(RealRequest(kTrivial)));
-    best_us = std::min(best_us, again.compile_us);
+    best_us = std::min(best_us, Got(compiler->Compile(RealRequest(kTrivial))).compile_us);
   }
   EXPECT_LT(best_us, kQuickUs);
 }
@@ -84,8 +82,7 @@ TEST_F(RealNvrtc, RefusesAKernelThatSpills) {
 TEST_F(RealNvrtc, SaysHowMuchOfAnAllowedSpillThereIs) {
   CompileRequest request = RealRequest(kSpilling);
   request.most_spill_bytes = 1 << 20;
-  const auto kernel = Got(compiler->Compile(request));
-  EXPECT_GT(kernel.spill_bytes, 0);
+  EXPECT_GT(Got(compiler->Compile(request)).spill_bytes, 0);
 }
 
 TEST_F(RealNvrtc, RefusesAKernelWithAPerformanceRemark) {
@@ -113,8 +110,7 @@ TEST_F(RealNvrtc, ToolchainIdHoldsVersionAndBuildId) {
 }
 
 TEST_F(RealNvrtc, TheBuildIdCanBePeekedWithoutOpeningTheLibrary) {
-  const auto config = Got(ConfigFromEnvironment());
-  const auto fresh = MakeNvrtcCompiler(config.nvrtc_path);
+  const auto fresh = MakeNvrtcCompiler(Got(ConfigFromEnvironment()).nvrtc_path);
   const std::string peeked = fresh->PeekBuildId();
   EXPECT_FALSE(fresh->Loaded());
   if (peeked.empty()) GTEST_SKIP() << "the library's file cannot be told beforehand here";

@@ -127,8 +127,7 @@ TEST(DescriptorPost, StrangersFillNoQueue) {
   for (const size_t bytes : {0, 1, 31, 32, 33, 4096}) {
     EXPECT_EQ(Flood(*here, bytes, kMany), kMany) << bytes << " bytes: dropped, not queued";
     ASSERT_TRUE(peer->Send(0, here->address(), In(0)).ok()) << "does not wait";
-    const int got = Got(here->Receive(peer->address(), In(10000)));
-    close(got);
+    close(Got(here->Receive(peer->address(), In(10000))));
   }
 }
 
@@ -152,8 +151,7 @@ TEST(DescriptorPost, AFullQueueIsWaitedForAndTwoThatSendDoNotWaitForEachOther) {
                     absl::StatusCode::kDeadlineExceeded, "queue of datagrams stays full"));
   const auto exchange = [](const Post& own, const Post& other) {
     EXPECT_OK(own->Send(0, other->address(), In(10000)));
-    const int got = Got(own->Receive(other->address(), In(10000)));
-    close(got);
+    close(Got(own->Receive(other->address(), In(10000))));
   };
   std::thread second(exchange, std::cref(there), std::cref(here));
   exchange(here, there);

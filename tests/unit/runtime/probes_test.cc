@@ -294,8 +294,7 @@ TEST(Probes, TheTextIsAModelFileAndShowsTheNearestModelsFigures) {
   const DeviceModel nearest = *BuiltinModel("h200");
   const DeviceModel model = *MeasuredModel(nearest, *Probe(&chip));
   const std::string text = MeasuredModelText(model, nearest, "NVIDIA H200, driver for CUDA 13.0");
-  const DeviceModel back = Got(DeviceModel::FromText(text));
-  EXPECT_EQ(back.ToText(), model.ToText());
+  EXPECT_EQ(Got(DeviceModel::FromText(text)).ToText(), model.ToText());
   EXPECT_THAT(text, HasSubstr("# NVIDIA H200, driver for CUDA 13.0."));
   EXPECT_THAT(text, HasSubstr("hbm_bytes_per_us = 4640000 [measured]  # h200: 4640000\n"));
   EXPECT_THAT(text, HasSubstr("stitch_read_us = 0.5 [fitted from h200]\n"));

@@ -20,8 +20,7 @@ TEST(DeviceQuery, ReportsTheChip) {
                         .shared_bytes = 200704,
                         .memory_bytes = size_t{77} << 30};
   FakeDriver fake({sinter::FakeChip(), chip});
-  const auto device = OpenFake(fake, 1);
-  const DeviceInfo info = Got(QueryDevice(*device));
+  const DeviceInfo info = Got(QueryDevice(*OpenFake(fake, 1)));
   EXPECT_EQ(info.name, "NVIDIA H999");
   EXPECT_EQ(info.Arch(), "sm_93");
   EXPECT_EQ(info.sm_count, 101);
@@ -95,8 +94,7 @@ TEST(ModelChoice, ANamedModelIsTakenAsItIs) {
   DeviceModel model = *BuiltinModel("h200");
   model.name = "mine";
   model.shared_bytes_per_block /= 2;  // less is what a device has, too
-  const auto named = Got(NamedModel(model.ToText(), H200()));
-  EXPECT_EQ(named.ToText(), model.ToText());
+  EXPECT_EQ(Got(NamedModel(model.ToText(), H200())).ToText(), model.ToText());
 }
 
 TEST(ModelChoice, AModelOfAnotherDeviceIsRefusedNamingTheField) {

@@ -5,8 +5,7 @@ namespace sinter {
 namespace {
 
 TEST(StandInCodeTest, WhatWasStoredIsGivenOut) {
-  const std::string stored = StoredStandIn("code");
-  EXPECT_EQ(CheckStandIn("stand_in_x", stored).value(), "code");
+  EXPECT_EQ(CheckStandIn("stand_in_x", StoredStandIn("code")).value(), "code");
 }
 
 TEST(StandInCodeTest, EveryFlippedByteIsFound) {

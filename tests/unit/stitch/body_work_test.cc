@@ -19,8 +19,7 @@ std::string WhyNot(const Chain& body, ValueId owner = -1, StitchBudget* budget =
 // take longer than anyone waits.
 TEST(BodyWork, LevelsOfALongLadderOfRowsAreFoundOnce) {
   const Chain body = testing::MakeDeepGraph(DeepGraph::kReductions, 122, 4, 1);
-  const auto owner = OwnerCandidates(body).back();
-  const StitchProgram program = Got(MakeStitchProgram(body, owner));
+  const StitchProgram program = Got(MakeStitchProgram(body, OwnerCandidates(body).back()));
   ASSERT_EQ(program.phases.size(), 1u);
   EXPECT_EQ(program.phases[0].loops.back().level, 40);
   EXPECT_LT(program.visits, 10000);

@@ -57,16 +57,14 @@ TEST(Evaluations, WhatAVectorReadsTwiceIsOneAccess) {
 
 TEST(Evaluations, RowsOfTheUnitAreThere) {
   const Chain chain = testing::FromText("softmax rows=16 cols=64");
-  const ValueId owner = testing::FirstReduction(chain, 1);
-  const StitchProgram program = Got(MakeStitchProgram(chain, owner));
+  const StitchProgram program = Got(MakeStitchProgram(chain, testing::FirstReduction(chain, 1)));
   for (const StitchLoop& loop : program.phases[0].loops) {
     EXPECT_EQ(EvaluationsOf(chain, program, loop, true).steps, 0);
   }
   // The same row asked for by other units: each thread sums it again.
   const Chain mixed = ReadChain(
       "x: f32[4,9,32]; y = x - spread(sum(x, 2, keep), x); out x - spread(sum(y, 0, keep), x)");
-  const ValueId row = testing::FirstReduction(mixed, 2);
-  const StitchProgram rows = Got(MakeStitchProgram(mixed, row));
+  const StitchProgram rows = Got(MakeStitchProgram(mixed, testing::FirstReduction(mixed, 2)));
   double steps = 0;
   for (const StitchLoop& loop : rows.phases[0].loops) {
     steps = std::max(steps, EvaluationsOf(mixed, rows, loop, true).steps);

@@ -96,8 +96,7 @@ TEST(HandOver, IsRefusedWhereAScatterAsksForIdsOfOtherUnits) {
       "ids: s32[8]; rows: f32[8,16]; x: f32[9,16]; out scatter(x, ids + ids, rows), sum(rows, 1)");
   const ValueId owner = OwnerCandidates(chain)[1], handed = FirstOf(chain, OpKind::kBinary);
   ASSERT_TRUE(MakeStitchProgram(chain, owner).ok());
-  const auto program = MakeStitchProgram(chain, owner, {handed});
-  EXPECT_TRUE(Says(program, "read by others"));
+  EXPECT_TRUE(Says(MakeStitchProgram(chain, owner, {handed}), "read by others"));
 }
 
 // A value that is handed over has been read before any thread stores.

@@ -11,8 +11,7 @@ double ApartUs(const Chain& body, const std::vector<StitchPart>& parts) {
   double us = 0;
   for (const StitchPart& part : parts) {
     const PartBody own = Got(ExtractPart(body, part.outputs));
-    const auto ranked = Got(SearchStitch(own.body, 1, H200(), {}));
-    us += ranked.front().prediction.total_us;
+    us += Got(SearchStitch(own.body, 1, H200(), {})).front().prediction.total_us;
   }
   return us;
 }

@@ -29,8 +29,7 @@ TEST(Packing, PartsAreWhatNothingComputedConnects) {
   EXPECT_EQ(IndependentOutputs(updates),
             (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}))
       << "the step size is computed by each of them";
-  const Chain rows = testing::IndependentRows({{4, 8}, {5, 9}}, 100);
-  EXPECT_EQ(IndependentOutputs(rows).size(), 3u);
+  EXPECT_EQ(IndependentOutputs(testing::IndependentRows({{4, 8}, {5, 9}}, 100)).size(), 3u);
   const Chain connected = ReadChain("y = exp({f32[64,4]}); out exp(y), sum(y, 1, keep)");
   EXPECT_EQ(IndependentOutputs(connected).size(), 1u);
 }

@@ -69,8 +69,7 @@ TEST(StitchSchedule, MakesSeveralPixelsAtOnceWithoutUnitsAlone) {
   StitchSchedule s{.pixels = 7};
   EXPECT_TRUE(CheckStitchFields(s).ok());
   EXPECT_EQ(s.ToString(), "block 256 vec 1 chunks 1 pixels 7 x1 grid 1");
-  const auto read = Got(StitchSchedule::FromCanonical(s.Canonical()));
-  EXPECT_EQ(read.pixels, 7);
+  EXPECT_EQ(Got(StitchSchedule::FromCanonical(s.Canonical())).pixels, 7);
   StitchSchedule chunked = s, split = s, wide = s;
   chunked.chunks = 2, split.split = 2, wide.pixels = 17;
   for (const StitchSchedule& bad : {chunked, split, wide}) {

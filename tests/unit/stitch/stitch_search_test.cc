@@ -126,8 +126,7 @@ TEST(StitchSearch, TightRegistersGiveAnSmMoreBlocks) {
     more += needed.at(schedule) > blocks;
   }
   EXPECT_GT(more, 0);
-  const Chain columns = ColumnsThenRows(4096, 1024);
-  ExpectRanked(*SearchStitch(columns, 1, H200Model(), options));
+  ExpectRanked(*SearchStitch(ColumnsThenRows(4096, 1024), 1, H200Model(), options));
 }
 
 TEST(SearchStitch, RanksWhatCanBeBuilt) {
@@ -328,8 +327,7 @@ TEST(SearchStitch, OneRowReadsItsWeightBeforeTheSum) {
 
 TEST(SearchStitch, HoldsOnChipWhatLaterPhasesReadAgain) {
   const Chain body = testing::GraphOf("batch_norm(25088, 256, x)");
-  const auto ranked = Got(All(body, 1));
-  const StitchSchedule best = ranked.front().schedule;
+  const StitchSchedule best = Got(All(body, 1)).front().schedule;
   EXPECT_GT(best.hold_bytes, 0) << best.ToString();
   const StitchProgram program = *MakeStitchProgram(body, best.owner, best.handed);
   StitchSchedule without = best;

@@ -38,8 +38,7 @@ TEST(StitchSource, IsMadeForEverySchedule) {
     const Chain body = testing::MakeRandomStitchGraph(seed);
     const std::vector<RankedStitch> ranked = RankedOf(body, 1);
     for (size_t i = 0; i < ranked.size(); i += 1 + ranked.size() / 12) {
-      const KernelSpec spec = SpecOf(body, ranked[i].schedule);
-      const auto kernel = Generate(spec, H200());
+      const auto kernel = Generate(SpecOf(body, ranked[i].schedule), H200());
       EXPECT_TRUE(kernel.ok()) << seed << ": " << ranked[i].schedule.ToString() << " owner "
                                << ranked[i].schedule.owner << ": " << kernel.status();
       made += kernel.ok();
@@ -64,8 +63,7 @@ TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
     if (!s.keep_inputs || s.owner < 0 || s.keep_values || !s.handed.empty()) continue;
     const auto kernel = Got(Generate(SpecOf(body, s), H200()));
     for (int i = 0; i < body.num_inputs(); ++i) {
-      const TensorType& type = body.input_op(i).type;
-      if (type.rank() != 2) continue;
+      if (body.input_op(i).type.rank() != 2) continue;
       const std::string& source = kernel.request.source;
       const std::string place = absl::StrCat("in", i, " + ");  // of a read, or of one by an id
       EXPECT_EQ(Count(source, "(" + place) + Count(source, ", " + place), 1u) << s.ToString();
@@ -345,8 +343,7 @@ TEST(StitchSource, PackedPartsAskForEachElement) {
   stitch->parts = packings.front().parts;
   KernelSpec spec = SpecOf(body, packings.front().schedule);
   spec.body = MakeBody(std::move(*stitch));
-  const auto kernel = Got(Generate(spec, H200()));
-  EXPECT_EQ(Count(kernel.request.source, "if (n < count)"), 1u);
+  EXPECT_EQ(Count(Got(Generate(spec, H200())).request.source, "if (n < count)"), 1u);
 }
 
 // Column sums that nothing else reads are stored by who joins them: nobody waits for that.

@@ -117,8 +117,7 @@ std::string Library(std::set<std::string>* functions) {
 
 // The kernel under a name of its own, and a function that calls it with untyped pointers.
 std::string KernelText(const std::string& source, size_t number) {
-  const size_t begin = source.find("extern \"C\"");
-  const size_t name = source.find(kStitchEntry, begin);
+  const size_t name = source.find(kStitchEntry, source.find("extern \"C\""));
   const size_t open = source.find('(', name), close = source.find(") {\n", open);
   const std::string types = source.substr(open + 1, close - open - 1);
   std::vector<std::string> arguments;

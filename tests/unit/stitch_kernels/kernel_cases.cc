@@ -123,9 +123,7 @@ class Cases {
     int count = 0;
     for (RankedStitch& one : search.Of(body)) {
       if (one.schedule.block_threads > kThreads || ++count > 2) continue;
-      for (StitchPart& part : one.parts) {
-        part.schedule.grid = std::min(part.schedule.grid, kTurns);
-      }
+      for (StitchPart& part : one.parts) part.schedule.grid = std::min(part.schedule.grid, kTurns);
       StitchSpec spec = SpecOf(body, PackedSchedule(one.parts));
       spec.schedule = PackedSchedule(one.parts);
       spec.parts = std::move(one.parts);

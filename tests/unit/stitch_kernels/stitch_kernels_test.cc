@@ -50,18 +50,15 @@ class Launches {
   // Inputs, but nothing that outputs are judged by.
   void Read() {
     ByteReader reader(absl::string_view(kernel_.spec, kernel_.spec_bytes));
-    StitchSpec spec = Got(ReadStitch(reader));
-    spec_ = std::move(spec);
+    spec_ = Got(ReadStitch(reader));
     case_ = {kernel_.name, "", spec_.body, m_};
-    auto inputs = Got(RandomInputs(spec_.body, m_, 5));
-    inputs_ = std::move(inputs);
+    inputs_ = Got(RandomInputs(spec_.body, m_, 5));
   }
 
   void Prepare() {
     Read();
     if (::testing::Test::HasFatalFailure()) return;
-    auto expected = Got(bench::GraphExpected::Make(case_, inputs_, 5));
-    expected_ = std::move(expected);
+    expected_ = Got(bench::GraphExpected::Make(case_, inputs_, 5));
   }
 
   bool HasAliases() const {

@@ -285,8 +285,7 @@ TEST_F(PackExportTest, WhatACheckFindsWrongIsNotImportedAndIsAFinding) {
   LocalStoreOptions other = Options();
   other.root = temp_ / "other";
   LocalStore store(other);
-  const auto report = Got(ImportPack(*pack, &store, check));
-  EXPECT_EQ(report.refused, 1u);
+  EXPECT_EQ(Got(ImportPack(*pack, &store, check)).refused, 1u);
   EXPECT_FALSE(store.Get(records_[1].kind, records_[1].key, Sha256(records_[1].key)).hit);
   const auto counted = InspectStore(&store_, check);
   EXPECT_EQ(counted->unsound, 1u);

@@ -12,8 +12,7 @@ namespace {
 StitchGraph GraphOf(Chain made, bool contract = true, int64_t bucket = 128) {
   static std::list<Chain> kept;
   kept.push_back(std::move(made));
-  const Chain& chain = kept.back();
-  return Got(StitchGraph::Make(chain, bucket, {}, {.contract = contract}));
+  return Got(StitchGraph::Make(kept.back(), bucket, {}, {.contract = contract}));
 }
 
 NodeSet SetOf(const StitchGraph& graph, const std::vector<int>& vertices) {
@@ -86,8 +85,7 @@ TEST(StitchGraph, ReadersOfAnInputComeBeforeTheOutputInItsBuffer) {
   const StitchGraph graph =
       GraphOf(ReadChain("w: f32[256,256]; next = tanh(w); out next over w, exp(w)"));
   ASSERT_EQ(graph.size(), 2);
-  const int writer = graph.VertexOf(graph.chain().outputs()[0].value);
-  EXPECT_EQ(graph.vertex(writer).producers.size(), 1u);
+  EXPECT_EQ(graph.vertex(graph.VertexOf(graph.chain().outputs()[0].value)).producers.size(), 1u);
 }
 
 TEST(StitchGraph, RefusesAnOutputInABufferThatIsReadAfterIt) {

@@ -123,8 +123,7 @@ class ProgramChain {
       }
       Op copy = op;
       for (ValueId& operand : copy.operands) operand = values[static_cast<size_t>(operand)];
-      const auto made = Got(Replay(b_, copy, false));
-      values.push_back(made);
+      values.push_back(Got(Replay(b_, copy, false)));
     }
     const std::vector<ChainOutput>& outputs = program.body->outputs();
     for (size_t i = 1; i < outputs.size(); ++i) {

@@ -129,8 +129,7 @@ TEST(StitchPlans, RandomGraphsAreComputedAndNeverPredictedSlowerThanUnfused) {
 
 TEST(StitchPlans, ThereIsAlwaysAPlanThatIsNamedUnfused) {
   // One op: the fused and the unfused plan are one.
-  const FusionResult result = PlansOf(ReadChain("x: f32[64,64]; out tanh(x)"), 1);
-  EXPECT_FALSE(result.chosen.fused);
+  EXPECT_FALSE(PlansOf(ReadChain("x: f32[64,64]; out tanh(x)"), 1).chosen.fused);
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 3) {
     const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed), 1, H200(), {});
     if (plans.ok()) {
@@ -635,8 +634,7 @@ TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
   for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name();
     EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
-    const Plan decoded = Got(testing::Reassembled(plan, chain));
-    EXPECT_EQ(decoded.PlanDigest(), plan.PlanDigest());
+    EXPECT_EQ(Got(testing::Reassembled(plan, chain)).PlanDigest(), plan.PlanDigest());
   }
 }
 
@@ -666,8 +664,7 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
         EXPECT_LT(operand.offset_bytes, plan.workspace_bytes);
       }
     }
-    const Plan decoded = Got(testing::Reassembled(plan, chain));
-    EXPECT_EQ(decoded.PlanDigest(), plan.PlanDigest());
+    EXPECT_EQ(Got(testing::Reassembled(plan, chain)).PlanDigest(), plan.PlanDigest());
   }
 }
 
