@@ -9,10 +9,7 @@ namespace {
 class Collectives : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    for (int r = 0; r < Ranks(); ++r) {
-      auto made = Got(Rank::Make(r, RunFolder()));
-      ranks_.push_back(std::move(made));
-    }
+    for (int r = 0; r < Ranks(); ++r) ranks_.push_back(Got(Rank::Make(r, RunFolder())));
   }
   static void TearDownTestSuite() { ranks_.clear(); }
   void SetUp() override {
@@ -21,25 +18,14 @@ class Collectives : public ::testing::Test {
   }
 
   static void Regroup(uint64_t timeout_ms) {
-    std::vector<std::unique_ptr<PeerMemory>> memory;
-    for (int r = 0; r < Ranks(); ++r) {
-      ranks_[static_cast<size_t>(r)]->Join(nullptr);
-      auto opened = Got(OpenPeerMemory(TestConfig(), r));
-      memory.push_back(std::move(opened));
-    }
-    auto groups =
-        Got(RankGroup::CreateLocal(std::move(memory), RankGroupOptions{.timeout_ms = timeout_ms}));
+    for (auto& rank : ranks_) rank->Join(nullptr);
+    const auto groups = LocalGroups({.timeout_ms = timeout_ms});
     for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r]->Join(groups[r]);
   }
 
   // `work(rank)` of the first `count` ranks at once; of all unless given.
   static void OnAll(const std::function<absl::Status(Rank&, int)>& work, int count = Ranks()) {
-    std::vector<absl::Status> done(static_cast<size_t>(count));
-    OnThreads(done.size(), [&](int r) {
-      const size_t i = static_cast<size_t>(r);
-      done[i] = work(*ranks_[i], r);
-    });
-    for (const absl::Status& status : done) EXPECT_OK(status);
+    OnRanks([&](size_t r) { return work(*ranks_[r], static_cast<int>(r)); }, count);
   }
   static void RunOnAll(size_t form, int rows) {
     OnAll([&](Rank& rank, int) { return rank.Run(form, rows); });

@@ -2,6 +2,7 @@
 // buffer is between guards of NaN. A read outside the buffer therefore spoils the result, and a
 // write outside it is detected.
 #include "tests/gpu/gpu_tests.h"
+#include "tests/support/pointers.h"
 
 namespace sinter::gpu_testing::conv {
 namespace {
@@ -35,10 +36,9 @@ class ConvRun {
     }
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, 0, images_));
     SINTER_ASSIGN_OR_RETURN(output_, Make(static_cast<uint64_t>(bytes)));
-    std::vector<const void*> pointers;
-    for (const std::string& input : inputs_) pointers.push_back(input.data());
-    SINTER_ASSIGN_OR_RETURN(std::vector<std::vector<double>> want,
-                            RunReferenceF64(chain_, images_, pointers, {0, nullptr, true, {}}));
+    SINTER_ASSIGN_OR_RETURN(
+        std::vector<std::vector<double>> want,
+        RunReferenceF64(chain_, images_, PointersTo(inputs_), {0, nullptr, true, {}}));
     want_ = std::move(want[0]);
     return absl::OkStatus();
   }
@@ -256,8 +256,7 @@ TEST_F(Convolutions, FoldedBatchNorms) {
         spec.layers[1].out = 136;
         SCOPED_TRACE(absl::StrCat("taps ", taps, ", ", NameOf(dtype), ", filter layout ",
                                   static_cast<int>(filter)));
-        const Chain chain = Got(MakeConvChain(spec));
-        Expect(chain, {1, 3, 8});
+        Expect(Got(MakeConvChain(spec)), {1, 3, 8});
       }
     }
   }

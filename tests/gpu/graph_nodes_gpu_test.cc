@@ -16,130 +16,10 @@ constexpr int64_t kBucket = 128;
 constexpr auto kFused = PrepareOptions::Choice::kFused;
 constexpr auto kUnfused = PrepareOptions::Choice::kUnfused;
 
-// A plan bound to buffers, whatever made it.
-struct BoundNodes {
-  std::function<absl::Status(StreamHandle, int64_t m)> launch;
-  std::function<absl::StatusOr<PlanNodes>(GraphHandle, NodeEdges, int64_t m)> add;
-  std::function<absl::Status(const PlanNodes&, GraphExecHandle, int64_t m)> update;
-};
-
-// A plan and how to bind it to buffers in canonical order.
-struct Subject {
-  const Chain* chain;
-  uint64_t workspace_bytes;
-  std::function<absl::Status(DeviceBuffer workspace, StreamHandle)> init;
-  std::function<absl::StatusOr<BoundNodes>(const std::vector<DevicePtr>&, DevicePtr)> bind;
-};
-
-Subject SubjectOf(const Ports& ports, LoadedPlanPtr plan) {
-  Loader* const loader = ports.loader.get();
-  return {&plan->chain(), plan->plan.workspace_bytes,
-          [plan, loader](DeviceBuffer workspace, StreamHandle stream) {
-            return ClearHeader(plan->plan, *loader, workspace.ptr, stream);
-          },
-          [plan, loader](const std::vector<DevicePtr>& buffers,
-                         DevicePtr workspace) -> absl::StatusOr<BoundNodes> {
-            SINTER_ASSIGN_OR_RETURN(const auto bound, BindPlan(plan, buffers, workspace));
-            return BoundNodes{[bound](StreamHandle stream, int64_t m) {
-                                return EnqueuePlan(*bound, stream, m, false);
-                              },
-                              [bound, loader](GraphHandle graph, NodeEdges edges, int64_t m) {
-                                return AddPlanNodes(*bound, *loader, graph, std::move(edges), m);
-                              },
-                              [bound](const PlanNodes& nodes, GraphExecHandle exec, int64_t m) {
-                                return UpdatePlanNodes(nodes, exec, *bound, m);
-                              }};
-          }};
-}
-
-Subject SubjectOf(const Chain& chain, PreparedPlanPtr plan) {
-  const std::vector<int32_t> order = chain.InputOrder();
-  return {&chain, plan->WorkspaceBytes(),
-          [plan](DeviceBuffer workspace, StreamHandle stream) {
-            return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
-          },
-          [plan, order](const std::vector<DevicePtr>& buffers,
-                        DevicePtr workspace) -> absl::StatusOr<BoundNodes> {
-            std::vector<DevicePtr> caller = buffers;
-            for (size_t i = 0; i < order.size(); ++i) {
-              caller[static_cast<size_t>(order[i])] = buffers[i];
-            }
-            SINTER_ASSIGN_OR_RETURN(const auto bound, plan->Bind(caller, workspace));
-            return BoundNodes{
-                [plan, bound](StreamHandle stream, int64_t m) {
-                  return plan->Launch(*bound, stream, m, false);
-                },
-                [plan, bound](GraphHandle graph, NodeEdges edges, int64_t m) {
-                  return plan->AddToGraph(*bound, graph, std::move(edges), m);
-                },
-                [plan, bound](const PlanNodes& nodes, GraphExecHandle exec, int64_t m) {
-                  return plan->UpdateInGraph(nodes, exec, *bound, m);
-                }};
-          }};
-}
-
-// A subject's tensors on the device, and the subject bound to them.
-struct Tensors {
-  DeviceArena arena;
-  Measurer* measurer;
-  std::vector<DeviceBuffer> outputs;
-  DeviceBuffer workspace;
-  BoundNodes bound;
-
-  explicit Tensors(Measurer* m) : arena(m), measurer(m) {}
-
-  static absl::StatusOr<std::unique_ptr<Tensors>> Make(Measurer* measurer, const Subject& subject,
-                                                       int64_t rows, uint64_t seed) {
-    auto made = std::make_unique<Tensors>(measurer);
-    const Chain& chain = *subject.chain;
-    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> inputs, RandomInputs(chain, rows, seed));
-    std::vector<DevicePtr> pointers;
-    for (const std::string& input : inputs) {
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, made->arena.Allocate(input.size()));
-      SINTER_RETURN_IF_ERROR(measurer->Upload(buffer, input.data(), input.size()));
-      pointers.push_back(buffer.ptr);
-    }
-    for (int i = 0; i < chain.num_outputs(); ++i) {
-      SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain, i, rows));
-      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer,
-                              made->arena.Allocate(static_cast<uint64_t>(bytes)));
-      made->outputs.push_back(buffer);
-      pointers.push_back(buffer.ptr);
-    }
-    if (subject.workspace_bytes > 0) {
-      SINTER_ASSIGN_OR_RETURN(made->workspace, made->arena.Allocate(subject.workspace_bytes));
-      SINTER_RETURN_IF_ERROR(measurer->RunAndWait(
-          [&](StreamHandle stream) { return subject.init(made->workspace, stream); }));
-    }
-    SINTER_ASSIGN_OR_RETURN(made->bound, subject.bind(pointers, made->workspace.ptr));
-    return made;
-  }
-
-  // NaN in the outputs and in the workspace past its header.
-  absl::Status Poison() const {
-    for (const DeviceBuffer& buffer : outputs) {
-      SINTER_RETURN_IF_ERROR(measurer->Fill(buffer, 0xff));
-    }
-    if (workspace.bytes <= kWorkspaceFlagBytes) return absl::OkStatus();
-    return measurer->Fill(
-        {workspace.ptr + kWorkspaceFlagBytes, workspace.bytes - kWorkspaceFlagBytes}, 0xff);
-  }
-  absl::StatusOr<std::string> Download() const {
-    std::string all;
-    for (const DeviceBuffer& buffer : outputs) {
-      std::string bytes(buffer.bytes, '\0');
-      SINTER_RETURN_IF_ERROR(measurer->Download(&bytes[0], buffer, bytes.size()));
-      all += bytes;
-    }
-    return all;
-  }
-  // What a plain launch of `m` rows gives.
-  absl::StatusOr<std::string> Launched(int64_t m) const {
-    SINTER_RETURN_IF_ERROR(Poison());
-    SINTER_RETURN_IF_ERROR(
-        measurer->RunAndWait([&](StreamHandle stream) { return bound.launch(stream, m); }));
-    return Download();
-  }
+// A chain's tensors, and a plan bound to them.
+struct Bound {
+  std::unique_ptr<DeviceTensors> tensors;
+  BoundRun run;
 };
 
 class GraphNodes : public StreamTest {
@@ -158,44 +38,48 @@ class GraphNodes : public StreamTest {
     return Graph(device_, graph);
   }
 
-  // The bytes that a replay leaves in the tensors' outputs.
-  absl::StatusOr<std::string> Replayed(const GraphExec& exec, const Tensors& tensors) const {
+  template <typename PlanPtr>
+  static Bound Bind(const Chain& chain, const PlanPtr& plan, int64_t rows, uint64_t seed) {
+    auto tensors =
+        Got(DeviceTensors::Make(ports(), chain, rows, Got(RandomInputs(chain, rows, seed))));
+    BoundRun run = Got(tensors->Bind(plan));
+    return {std::move(tensors), std::move(run)};
+  }
+
+  // What a replay leaves in the outputs.
+  absl::StatusOr<std::vector<std::string>> Replayed(const GraphExec& exec,
+                                                    const Bound& bound) const {
     SINTER_ASSIGN_OR_RETURN(const Stream stream, MakeStream(device_));
-    SINTER_RETURN_IF_ERROR(tensors.Poison());
+    SINTER_RETURN_IF_ERROR(bound.tensors->Poison(bound.run));
     SINTER_RETURN_IF_ERROR(Replay(exec, stream));
-    return tensors.Download();
+    return bound.tensors->DownloadOutputs();
   }
 
   // Adds the plan three times in sequence at `rows[0]`, by programmatic edges where they are
   // allowed; then updates it to other buffers and rows, and back.
-  void ExpectALaunchsBytes(const Subject& subject, const std::vector<int64_t>& rows) {
-    const auto first = Tensors::Make(ports().measurer.get(), subject, rows[0], 3);
-    const auto second = Tensors::Make(ports().measurer.get(), subject, rows[0], 4);
-    ASSERT_OK(first);
-    ASSERT_OK(second);
+  template <typename PlanPtr>
+  void ExpectALaunchsBytes(const Chain& chain, const PlanPtr& plan,
+                           const std::vector<int64_t>& rows) {
+    const Bound first = Bind(chain, plan, rows[0], 3), second = Bind(chain, plan, rows[0], 4);
     const Graph graph = EmptyGraph();
     std::vector<PlanNodes> added;
     for (int i = 0; i < 3; ++i) {
       NodeEdges edges;
       if (i > 0) edges = {{added.back().nodes.back()}, true};
-      auto nodes = Got((*first)->bound.add(graph.get(), edges, rows[0]));
-      added.push_back(std::move(nodes));
+      added.push_back(Got(first.run.add(graph.get(), edges, rows[0])));
     }
     const auto exec = Got(Instantiate(device_, graph));
-    const auto expect_same = [&](const Tensors& tensors, int64_t m) {
-      const auto want = Got(tensors.Launched(m));
+    const auto expect_same = [&](const Bound& bound, int64_t m) {
+      const auto want = Got(bound.tensors->RunAll(bound.run, m));
       for (int round = 0; round < 3; ++round) {
-        const auto got = Got(Replayed(exec, tensors));
-        EXPECT_TRUE(got == want) << "m " << m << " round " << round;
+        EXPECT_TRUE(Got(Replayed(exec, bound)) == want) << "m " << m << " round " << round;
       }
     };
-    expect_same(**first, rows[0]);
+    expect_same(first, rows[0]);
     for (const int64_t m : rows) {
-      for (const auto* tensors : {&*second, &*first}) {
-        for (const PlanNodes& nodes : added) {
-          ASSERT_OK((*tensors)->bound.update(nodes, exec.get(), m));
-        }
-        expect_same(**tensors, m);
+      for (const Bound* bound : {&second, &first}) {
+        for (const PlanNodes& nodes : added) ASSERT_OK(bound->run.update(nodes, exec.get(), m));
+        expect_same(*bound, m);
       }
     }
   }
@@ -215,7 +99,7 @@ class GraphNodes : public StreamTest {
         clusters |= recipe.cluster[0] * recipe.cluster[1] * recipe.cluster[2] > 1;
         cooperative |= recipe.cooperative;
       }
-      ExpectALaunchsBytes(SubjectOf(ports(), *built[i]), {kBucket, 77, 1});
+      ExpectALaunchsBytes(*chain, *built[i], {kBucket, 77, 1});
     }
     EXPECT_EQ(cooperative, RowOf(dataflow).cooperative);
     EXPECT_TRUE(clusters || dataflow != Dataflow::kClusterExchange);
@@ -230,7 +114,7 @@ class GraphNodes : public StreamTest {
       if (choice == kUnfused) {
         EXPECT_GE(plan->plan().kernels.size(), min_kernels);
       }
-      ExpectALaunchsBytes(SubjectOf(problem.chain, plan), rows);
+      ExpectALaunchsBytes(problem.chain, plan, rows);
     }
   }
 };
@@ -264,35 +148,20 @@ TEST_F(GraphNodes, BehindAKernelThatWritesLate) {
     const auto data = Got(DeviceChain::Make(ports(), chain, kBucket, 3));
     const DeviceBuffer input = data->input_buffer(a);
     const std::string& bytes = data->inputs()[static_cast<size_t>(a)];
-    const auto kept = data->MakeWorkspace(bytes.size());
-    const auto workspace = data->MakeWorkspace(plan->WorkspaceBytes());
-    ASSERT_OK(kept);
-    ASSERT_OK(workspace);
-    ASSERT_OK(ports().measurer->Upload(*kept, bytes.data(), bytes.size()));
-    ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) {
-      return (plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream);
-    }));
+    const auto kept = Got(data->MakeWorkspace(bytes.size()));
+    ASSERT_OK(ports().measurer->Upload(kept, bytes.data(), bytes.size()));
     const auto late =
-        Got(LateKernel::Make(ports().compiler.get(), ports().loader.get(), *kept, input));
-    std::vector<DevicePtr> canonical;
-    for (int i = 0; i < chain.num_inputs(); ++i) {
-      canonical.push_back(data->input_buffer(i).ptr);
-    }
-    canonical.push_back(data->output_buffer().ptr);
-    const auto bound = Got(SubjectOf(chain, plan).bind(canonical, workspace->ptr));
+        Got(LateKernel::Make(ports().compiler.get(), ports().loader.get(), kept, input));
+    const auto run = Got(data->Bind(plan));
     const Graph graph = EmptyGraph();
-    const auto first = Got(late->AddTo(graph.get()));
-    ASSERT_OK(bound.add(graph.get(), {{first}, true}, kBucket));
-    const auto exec = Instantiate(device_, graph);
-    const auto stream = MakeStream(device_);
-    ASSERT_OK(exec);
-    ASSERT_OK(stream);
+    ASSERT_OK(run.add(graph.get(), {{Got(late->AddTo(graph.get()))}, true}, kBucket));
+    const auto exec = Got(Instantiate(device_, graph));
+    const auto stream = Got(MakeStream(device_));
     for (int round = 0; round < Repeats(); ++round) {
-      ASSERT_OK(data->Poison(BoundRun{nullptr, *workspace}));
+      ASSERT_OK(data->Poison(run));
       ASSERT_OK(ports().measurer->Fill(input, 0xff));
-      ASSERT_OK(Replay(*exec, *stream));
-      const auto output = Got(data->DownloadOutput());
-      ASSERT_OK(data->Check(output, kBucket)) << "round " << round;
+      ASSERT_OK(Replay(exec, stream));
+      ASSERT_OK(data->Check(Got(data->DownloadOutput()), kBucket)) << "round " << round;
     }
   }
 }
@@ -301,48 +170,40 @@ TEST_F(GraphNodes, BehindAKernelThatWritesLate) {
 // stays valid; then the plan goes, and both graphs run it.
 TEST_F(GraphNodes, AGraphKeepsItsPlanAndLeavesACaptureValid) {
   const auto problem = Got(ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi"));
-  auto plan = engine()->Prepare(problem.chain, kBucket, PrepareOptions());
-  ASSERT_OK(plan);
-  auto tensors =
-      Got(Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *plan), kBucket, 5));
-  const auto want = Got(tensors->Launched(kBucket));
+  auto plan = Got(engine()->Prepare(problem.chain, kBucket, PrepareOptions()));
+  Bound bound = Bind(problem.chain, plan, kBucket, 5);
+  const auto want = Got(bound.tensors->RunAll(bound.run, kBucket));
   const auto stream = Got(MakeStream(device_));
   const Graph graph = EmptyGraph();
   ASSERT_OK(BeginCapture(stream));
-  EXPECT_OK(tensors->bound.launch(stream.get(), kBucket));
-  EXPECT_OK(tensors->bound.add(graph.get(), {}, kBucket));
+  EXPECT_OK(bound.run.launch(stream.get(), kBucket, false));
+  EXPECT_OK(bound.run.add(graph.get(), {}, kBucket));
   const auto exec = Instantiate(device_, graph);
   const auto captured = Got(EndCapture(stream));
   ASSERT_OK(exec);
   const auto captured_exec = Got(Instantiate(device_, captured));
-  tensors->bound = {};
-  plan = absl::UnknownError("gone");
+  bound.run = {.workspace = bound.run.workspace};
+  plan = nullptr;
   for (const GraphExec* one : {&*exec, &captured_exec}) {
-    const auto got = Got(Replayed(*one, *tensors));
-    EXPECT_TRUE(got == want);
+    EXPECT_TRUE(Got(Replayed(*one, bound)) == want);
   }
 }
 
 // Which nothing runs, and which more than the driver's own update would notice.
 TEST_F(GraphNodes, NoRowsAreANodeAndAnotherPlanIsRefused) {
   const auto problem = Got(ParseProblem("gemm_chain m=M n=1024 k=256 l=256 act=relu layout=oi"));
-  const auto plan = engine()->Prepare(problem.chain, kBucket, PrepareOptions());
-  const auto other = engine()->Prepare(problem.chain, 8, PrepareOptions());
-  ASSERT_OK(plan);
-  ASSERT_OK(other);
-  const auto tensors =
-      Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *plan), kBucket, 5);
-  const auto others = Tensors::Make(ports().measurer.get(), SubjectOf(problem.chain, *other), 8, 5);
-  ASSERT_OK(tensors);
-  ASSERT_OK(others);
+  const auto plan = Got(engine()->Prepare(problem.chain, kBucket, PrepareOptions()));
+  const auto other = Got(engine()->Prepare(problem.chain, 8, PrepareOptions()));
+  const Bound bound = Bind(problem.chain, plan, kBucket, 5);
+  const Bound others = Bind(problem.chain, other, 8, 5);
   const Graph graph = EmptyGraph();
-  const auto none = Got((*tensors)->bound.add(graph.get(), {}, 0));
-  const auto some = Got((*tensors)->bound.add(graph.get(), {none.nodes, true}, 16));
+  const auto none = Got(bound.run.add(graph.get(), {}, 0));
+  const auto some = Got(bound.run.add(graph.get(), {none.nodes, true}, 16));
   const auto exec = Got(Instantiate(device_, graph));
-  EXPECT_OK(Replayed(exec, **tensors));
+  EXPECT_OK(Replayed(exec, bound));
   for (const absl::Status& refused :
-       {(*others)->bound.update(some, exec.get(), 8), (*tensors)->bound.update(some, exec.get(), 0),
-        (*tensors)->bound.update(none, exec.get(), 1)}) {
+       {others.run.update(some, exec.get(), 8), bound.run.update(some, exec.get(), 0),
+        bound.run.update(none, exec.get(), 1)}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   }
 }

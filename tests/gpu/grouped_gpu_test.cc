@@ -6,12 +6,10 @@
 #include "src/reference/reference.h"
 #include "tests/gpu/stream_fixture.h"
 #include "tests/support/grouped_ends.h"
+#include "tests/support/pointers.h"
 
 namespace sinter::gpu_testing::grouped {
 namespace {
-
-constexpr uint8_t kPoison = 0xff;
-constexpr uint64_t kGuard = 4096;
 
 using Ids = std::vector<int32_t>;
 
@@ -44,10 +42,7 @@ const Routing kRoutings[] = {
                   uint32_t r) { return r % 4 != 0 ? 0 : static_cast<int32_t>(r / 4 % e); }},
 };
 
-Chain ChainOf(const std::string& line) {
-  const Problem problem = Got(ParseProblem(line), line);
-  return problem.chain;
-}
+Chain ChainOf(const std::string& line) { return Got(ParseProblem(line), line).chain; }
 
 // A form of tiles, of a build with pauses or none.
 struct Form {
@@ -85,35 +80,18 @@ class Routed {
   Routed(const Ports& ports, const std::string& line, int64_t rows)
       : Routed(ports, ChainOf(line), rows) {}
   Routed(const Ports& ports, const Chain& chain, int64_t rows)
-      : measurer_(ports.measurer.get()), arena_(ports.measurer.get()), rows_(rows) {
-    const auto form = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
-    chain_ = form->chain;
-    rows_apart_ = RowsAreApart(*chain_);
-  }
+      : chain_(Got(NormalFormOf(std::make_shared<const Chain>(chain)))->chain),
+        rows_(rows),
+        rows_apart_(RowsAreApart(*chain_)),
+        inputs_(Got(RandomInputs(*chain_, rows, 11))),
+        tensors_(Got(DeviceTensors::Make(ports, *chain_, rows, inputs_))) {}
 
   const Chain& chain() const { return *chain_; }
 
   void Make(Engine* engine, const PrepareOptions& options = {}) {
-    const auto prepared = Got(engine->Prepare(*chain_, rows_, options));
-    const PreparedPlanPtr plan = prepared;
+    const auto plan = Got(engine->Prepare(*chain_, rows_, options));
     text_ = plan->plan().ToText();
-    Allocate();
-    AllocateWorkspace(plan->WorkspaceBytes());
-    if (::testing::Test::HasFatalFailure()) return;
-    if (plan->WorkspaceBytes() > 0) {
-      ASSERT_OK(measurer_->RunAndWait([&](StreamHandle stream) {
-        return plan->InitWorkspace(workspace_.ptr, workspace_.bytes, stream);
-      }));
-    }
-    std::vector<DevicePtr> caller(buffers_.size());
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      caller[static_cast<size_t>(chain_->InputOrder()[i])] = buffers_[i].ptr;
-    }
-    caller.push_back(out_.ptr);
-    const auto binding = Got(plan->Bind(caller, workspace_.ptr));
-    launch_ = [plan, bound = binding](StreamHandle stream, int64_t m) {
-      return plan->Launch(*bound, stream, m, false);
-    };
+    run_ = Got(tensors_->Bind(plan));
   }
 
   // Plans whose grouped products are of these forms, compiled on all cores. Null where a schedule
@@ -154,7 +132,7 @@ class Routed {
   }
 
   // Launches are of this plan, its grouped products on grids of `blocks`.
-  void Use(const Ports& ports, const LoadedPlan& built, int blocks) {
+  void Use(const LoadedPlan& built, int blocks) {
     auto plan = std::make_shared<LoadedPlan>(built);
     for (size_t i = 0; i < plan->recipes.size(); ++i) {
       if (plan->plan.kernels[i].spec.family != &GroupedFamily()) continue;
@@ -162,22 +140,7 @@ class Routed {
       recipe.grid[0] = static_cast<uint32_t>(blocks) / recipe.cluster[0] * recipe.cluster[0];
     }
     text_ = absl::StrCat(plan->plan.ToText(), "on grids of ", blocks);
-    Allocate();
-    AllocateWorkspace(plan->plan.workspace_bytes);
-    if (::testing::Test::HasFatalFailure()) return;
-    if (plan->plan.workspace_bytes > 0) {
-      ASSERT_OK(measurer_->RunAndWait([&](StreamHandle stream) {
-        return ClearHeader(plan->plan, *ports.loader, workspace_.ptr, stream);
-      }));
-    }
-    std::vector<DevicePtr> canonical;
-    for (const DeviceBuffer& buffer : buffers_) canonical.push_back(buffer.ptr);
-    canonical.push_back(out_.ptr);
-    const auto bound = BindPlan(plan, canonical, workspace_.ptr);
-    ASSERT_OK(bound);
-    launch_ = [bound = *bound](StreamHandle stream, int64_t m) {
-      return EnqueuePlan(*bound, stream, m, false);
-    };
+    run_ = Got(tensors_->Bind(LoadedPlanPtr(std::move(plan))));
   }
 
   // The canonical input of that name.
@@ -193,7 +156,7 @@ class Routed {
     const size_t input = InputOf(name);
     std::memcpy(&inputs_[input][0], bytes.data(), bytes.size());
     written_[name] = bytes;
-    ASSERT_OK(measurer_->Upload(buffers_[input], inputs_[input].data(), inputs_[input].size()));
+    ASSERT_OK(tensors_->Replace(static_cast<int>(input), inputs_[input]));
   }
   std::string& input(const std::string& name) { return inputs_[InputOf(name)]; }
   void WriteNumbers(const std::string& name, const Ids& numbers) {
@@ -203,25 +166,10 @@ class Routed {
   void Route(const Ids& ids) { WriteNumbers("ids", ids); }
   void RouteEnds(const Ids& ends) { WriteNumbers("ends", ends); }
 
-  absl::Status Launch(StreamHandle stream, int64_t m) { return launch_(stream, m); }
-  absl::Status Poison() {
-    if (workspace_.bytes > kWorkspaceFlagBytes) {
-      SINTER_RETURN_IF_ERROR(measurer_->Fill(
-          {workspace_.ptr + kWorkspaceFlagBytes, workspace_.bytes - kWorkspaceFlagBytes}, kPoison));
-    }
-    return measurer_->Fill(out_, kPoison);
-  }
-  absl::StatusOr<std::string> Download() {
-    std::string bytes(out_.bytes, '\0');
-    SINTER_RETURN_IF_ERROR(measurer_->Download(&bytes[0], out_, bytes.size()));
-    return bytes;
-  }
-  absl::StatusOr<std::string> Run(int64_t m) {
-    SINTER_RETURN_IF_ERROR(Poison());
-    SINTER_RETURN_IF_ERROR(
-        measurer_->RunAndWait([&](StreamHandle stream) { return Launch(stream, m); }));
-    return Download();
-  }
+  absl::Status Launch(StreamHandle stream, int64_t m) { return run_.launch(stream, m, false); }
+  absl::Status Poison() { return tensors_->Poison(run_); }
+  absl::StatusOr<std::string> Download() { return tensors_->DownloadOutput(); }
+  absl::StatusOr<std::string> Run(int64_t m) { return tensors_->Run(run_, m); }
 
   // The reference of the first `m` rows. If rows are independent, one evaluation of all rows serves
   // each m.
@@ -229,9 +177,7 @@ class Routed {
     const int64_t rows = rows_apart_ ? rows_ : m;
     std::vector<double>& whole = references_[{written_, rows}];
     if (whole.empty()) {
-      std::vector<const void*> inputs;
-      for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
-      auto outputs = RunReferenceF64(*chain_, rows, inputs);
+      auto outputs = RunReferenceF64(*chain_, rows, PointersTo(inputs_));
       EXPECT_OK(outputs);
       if (!outputs.ok()) return {};
       whole = std::move((*outputs)[0]);
@@ -240,10 +186,7 @@ class Routed {
     return {whole.begin(), whole.begin() + of_row * m};
   }
 
-  void Expect(int64_t m, const std::string& what) {
-    const auto output = Got(Run(m), what);
-    ExpectOutput(output, m, what);
-  }
+  void Expect(int64_t m, const std::string& what) { ExpectOutput(Got(Run(m), what), m, what); }
   void ExpectOutput(const std::string& output, int64_t m, const std::string& what) {
     const auto got = Got(OutputValues(*chain_, 0, m, output));
     const std::vector<double> want = Reference(m);
@@ -253,46 +196,17 @@ class Routed {
         << what << " m " << m << ": " << errors.ToString() << "\n"
         << text_;
     const auto used = static_cast<size_t>(*OutputBytes(*chain_, 0, m));
-    for (size_t i = m == 0 ? 0 : used; i < output.size(); ++i) {
-      ASSERT_EQ(static_cast<uint8_t>(output[i]), kPoison)
-          << what << ": byte " << i << " behind row " << m;
-    }
+    EXPECT_OK(DeviceTensors::CheckGuard(output, m == 0 ? 0 : used)) << what << " m " << m;
   }
 
  private:
-  // Inputs and output, once.
-  void Allocate() {
-    if (!buffers_.empty()) return;
-    const auto inputs = Got(RandomInputs(*chain_, rows_, 11));
-    inputs_ = inputs;
-    for (const std::string& input : inputs_) {
-      const auto buffer = Got(arena_.Allocate(std::max<size_t>(16, input.size())));
-      ASSERT_OK(measurer_->Upload(buffer, input.data(), input.size()));
-      buffers_.push_back(buffer);
-    }
-    const auto bytes = Got(OutputBytes(*chain_, 0, rows_));
-    const auto out = Got(arena_.Allocate(static_cast<uint64_t>(bytes) + kGuard));
-    out_ = out;
-  }
-  void AllocateWorkspace(uint64_t bytes) {
-    if (bytes > workspace_.bytes) {
-      const auto workspace = Got(arena_.Allocate(bytes));
-      workspace_ = workspace;
-    }
-    if (bytes == 0) return;
-    ASSERT_OK(measurer_->Fill(workspace_, kPoison));
-  }
-
-  Measurer* const measurer_;
-  DeviceArena arena_;
+  const std::shared_ptr<const Chain> chain_;  // a normal form
   const int64_t rows_;
-  bool rows_apart_ = false;
-  std::shared_ptr<const Chain> chain_;  // a normal form
-  std::function<absl::Status(StreamHandle, int64_t)> launch_;
-  std::string text_;                 // of the plan
-  std::vector<std::string> inputs_;  // canonical
-  std::vector<DeviceBuffer> buffers_;
-  DeviceBuffer out_, workspace_;
+  const bool rows_apart_;
+  std::vector<std::string> inputs_;  // canonical, as they are now
+  const std::unique_ptr<DeviceTensors> tensors_;
+  BoundRun run_;
+  std::string text_;                            // of the plan
   std::map<std::string, std::string> written_;  // inputs that are not the random ones
   std::map<std::pair<std::map<std::string, std::string>, int64_t>, std::vector<double>> references_;
 };
@@ -312,7 +226,6 @@ class Grouped : public StreamTest {
     SCOPED_TRACE(line);
     Routed data(ports(), line, rows);
     data.Make(engine());
-    if (HasFatalFailure()) return;
     for (const Routing& routing : kRoutings) {
       data.Route(RoutedTo(routing, rows, top, experts, 3));
       for (const int64_t m : ms) data.Expect(m, routing.name);
@@ -343,8 +256,7 @@ class Grouped : public StreamTest {
       SCOPED_TRACE(forms[form].ToString());
       if (built[form] == nullptr) continue;
       for (const int blocks : grids) {
-        data.Use(ports(), *built[form], blocks);
-        if (HasFatalFailure()) return;
+        data.Use(*built[form], blocks);
         for (const auto& [name, numbers] : routings) {
           data.WriteNumbers(input, numbers);
           for (const int64_t m : ms) data.Expect(m, name);
@@ -406,7 +318,6 @@ TEST_F(Grouped, ScaledGatedFfnsEqualTheReferenceOnEveryRouting) {
 TEST_F(Grouped, EveryMToOneHundredAndThirty) {
   Routed data(ports(), "grouped_gated_ffn m=M experts=16 top=4 n=128 k=128 l=128 act=silu", 130);
   data.Make(engine());
-  if (HasFatalFailure()) return;
   data.Route(RoutedTo(kRoutings[0], 130, 4, 16, 5));
   for (int64_t m = 1; m <= 130; ++m) data.Expect(m, "uniform");
 }
@@ -416,7 +327,6 @@ TEST_F(Grouped, CountsAroundTheBordersOfTiles) {
   for (const int64_t bucket : {kRows, int64_t{16}}) {
     Routed data(ports(), "grouped_matmul m=M experts=4 top=1 n=128 k=128", bucket);
     data.Make(engine());
-    if (HasFatalFailure()) return;
     for (const int64_t first : {0, 1, 15, 16, 63, 64, 65, 127, 128, 129, 255, 256, 257}) {
       if (first > bucket) continue;
       Ids ids;
@@ -431,7 +341,6 @@ TEST_F(Grouped, NaNStaysInItsRowAndUntouchedExpertsAreNotRead) {
   constexpr int64_t kRows = 48, kTop = 2;
   Routed data(ports(), "grouped_gated_ffn m=M experts=8 top=2 n=128 k=128 l=128 act=silu", kRows);
   data.Make(engine());
-  if (HasFatalFailure()) return;
   Ids ids;
   for (int64_t i = 0; i < kRows * kTop; ++i)
     ids.push_back(static_cast<int32_t>(i % 7));  // 7 is untouched
@@ -445,15 +354,13 @@ TEST_F(Grouped, NaNStaysInItsRowAndUntouchedExpertsAreNotRead) {
   data.Write("x", x);
   data.Write("w1", w1);
   data.Write("w2", w2);
-  const auto output = Got(data.Run(kRows));
-  const auto got = Got(OutputValues(data.chain(), 0, kRows, output));
+  const auto got = Got(OutputValues(data.chain(), 0, kRows, Got(data.Run(kRows))));
   for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(std::isnan(got[i]), i / 128 == 5) << i;
 }
 
 TEST_F(Grouped, AHundredRunsGiveTheSameBits) {
   Routed data(ports(), "grouped_gated_ffn m=M experts=32 top=8 n=128 k=256 l=256 act=silu", 200);
   data.Make(engine());
-  if (HasFatalFailure()) return;
   data.Route(RoutedTo(kRoutings[0], 200, 8, 32, 5));
   std::string first;
   for (int run = 0; run < 100; ++run) {
@@ -470,18 +377,15 @@ TEST_F(Grouped, OneCapturedGraphReplaysAnyRouting) {
   constexpr int64_t kRows = 96;
   Routed data(ports(), "grouped_gated_ffn m=M experts=16 top=4 n=128 k=128 l=128 act=silu", kRows);
   data.Make(engine());
-  if (HasFatalFailure()) return;
   const auto stream = Got(MakeStream(device_));
   ASSERT_OK(BeginCapture(stream));
   ASSERT_OK(data.Launch(stream.get(), kRows));
-  const auto graph = Got(EndCapture(stream));
-  const auto exec = Got(Instantiate(device_, graph));
+  const auto exec = Got(Instantiate(device_, Got(EndCapture(stream))));
   for (const Routing& routing : kRoutings) {
     data.Route(RoutedTo(routing, kRows, 4, 16, 9));
     ASSERT_OK(data.Poison());
     ASSERT_OK(Replay(exec, stream));
-    const auto output = Got(data.Download());
-    data.ExpectOutput(output, kRows, routing.name);
+    data.ExpectOutput(Got(data.Download()), kRows, routing.name);
   }
 }
 
@@ -582,7 +486,6 @@ TEST_F(Grouped, NaNOfAScaledProductStaysInItsRow) {
               "scales=group quantize=group",
               kRows);
   data.Make(engine());
-  if (HasFatalFailure()) return;
   Ids ids;
   for (int64_t i = 0; i < kRows * kTop; ++i) ids.push_back(static_cast<int32_t>(i % 7));
   data.Route(ids);
@@ -594,8 +497,7 @@ TEST_F(Grouped, NaNOfAScaledProductStaysInItsRow) {
   data.Write("x", x);
   data.Write("scale_x", scales);
   data.Write("w1", w1);
-  const auto output = Got(data.Run(kRows));
-  const auto got = Got(OutputValues(data.chain(), 0, kRows, output));
+  const auto got = Got(OutputValues(data.chain(), 0, kRows, Got(data.Run(kRows))));
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(std::isnan(got[i]), i / 128 == 5 || i / 128 == 9) << i;
   }
@@ -756,7 +658,6 @@ TEST_F(Grouped, EndsOfLongLaunchesCountTheRowsOfAllPasses) {
   constexpr int64_t kRows = 20000;
   Routed data(ports(), ChainOf("grouped_matmul_ends m=M experts=7 n=64 k=64"), kRows);
   data.Make(engine());
-  if (HasFatalFailure()) return;
   for (const auto& [name, ends] : EndsOf(kRows, 7)) {
     data.RouteEnds(ends);
     data.Expect(kRows, name);

@@ -118,7 +118,7 @@ TEST_F(ModuleCap, MemoryStaysFlatAndWhatIsInUseStaysLoaded) {
     Round(work);
     const auto output = Got((*held_data)->Run(held_run, 64));
     EXPECT_OK((*held_data)->Check(output, 64)) << "the plan in use, round " << round;
-    ASSERT_OK((*graph_data)->Poison(BoundRun{nullptr, graph_workspace}));
+    ASSERT_OK((*graph_data)->Poison({.workspace = graph_workspace}));
     ASSERT_OK(Replay(exec, stream));
     const auto replayed = Got((*graph_data)->DownloadOutput());
     EXPECT_OK((*graph_data)->Check(replayed, 64)) << "the captured graph, round " << round;

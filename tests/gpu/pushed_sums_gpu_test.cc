@@ -22,8 +22,7 @@ class PushedSums : public ::testing::Test {
   static void SetUpTestSuite() {
     ranks_.resize(static_cast<size_t>(Ranks()));
     for (int r = 0; r < Ranks(); ++r) {
-      auto ports = Got(MakePorts(TestConfig(), r, "", StderrLog()));
-      ranks_[static_cast<size_t>(r)].ports = std::move(ports);
+      ranks_[static_cast<size_t>(r)].ports = Got(MakePorts(TestConfig(), r, "", StderrLog()));
     }
   }
   static void TearDownTestSuite() {
@@ -37,25 +36,13 @@ class PushedSums : public ::testing::Test {
     if (Ranks() > 4) GTEST_SKIP() << "the sum over " << Ranks() << " ranks makes no norm";
   }
   static void Begin(const Layer& layer, uint64_t slot_bytes = 0) {
-    std::vector<std::unique_ptr<PeerMemory>> memory;
     for (int r = 0; r < Ranks(); ++r) {
       LayerRank& rank = ranks_[static_cast<size_t>(r)];
       rank.group.reset();
       ASSERT_OK(rank.Allocate(layer, r));
-      auto opened = Got(OpenPeerMemory(TestConfig(), r));
-      memory.push_back(std::move(opened));
     }
-    auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
+    const auto groups = LocalGroups({.slot_bytes = slot_bytes});
     for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].group = groups[r];
-  }
-  // `work(rank)` of the first `count` ranks at once; of all unless given.
-  static void OnAll(const std::function<absl::Status(size_t)>& work, int count = Ranks()) {
-    std::vector<absl::Status> done(static_cast<size_t>(count));
-    OnThreads(done.size(), [&](int r) {
-      const size_t i = static_cast<size_t>(r);
-      done[i] = work(i);
-    });
-    for (const absl::Status& status : done) EXPECT_OK(status);
   }
   // Builds and binds all plans on all ranks.
   static std::vector<Bounds> BindAll(const Layer& layer, const std::vector<Plan>& plans) {
@@ -77,9 +64,28 @@ class PushedSums : public ::testing::Test {
     return EnqueuePlan(*bounds[r], stream, m, edge);
   }
   static void Run(const Bounds& bounds, int64_t m) {
-    OnAll([&](size_t r) {
+    OnRanks([&](size_t r) {
       return ranks_[r].ports.measurer->RunAndWait(
           [&](StreamHandle stream) { return Enqueue(bounds, r, stream, m); });
+    });
+  }
+  // `calls` launches of either form, mostly the second, of 1 to `most` rows (a power of two), drawn
+  // from `bit` of a random number on. A rank comes late, another one each round.
+  static void CallInTurn(const std::vector<Bounds>& bounds, int round, int calls, int bit,
+                         uint32_t most) {
+    OnRanks([&](size_t r) {
+      uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
+      if (static_cast<size_t>(round) % (ranks_.size() + 1) == r)
+        std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
+      return ranks_[r].ports.measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+        for (int call = 0; call < calls; ++call) {
+          state = state * 1664525 + 1013904223;
+          const int64_t rows = 1 + static_cast<int64_t>(state >> bit & (most - 1));
+          SINTER_RETURN_IF_ERROR(Enqueue(bounds[(state >> 28) % 4 > 0 ? 1 : 0], r, stream, rows,
+                                         (state >> 16 & 1) != 0));
+        }
+        return absl::OkStatus();
+      });
     });
   }
   // What all ranks have after a launch of `m` rows, the same.
@@ -132,25 +138,7 @@ TEST_F(PushedSums, TakeCallsOfOtherRowsAndFormsInTurn) {
   const std::vector<Bounds> bounds =
       BindAll(layer, {With(plain, cut, false, 256), With(plain, cut, true, 256)});
   const std::string want = ResultsOf(bounds[0], 16);
-  constexpr int kRounds = 20, kCalls = 1000;
-  for (int round = 0; round < kRounds; ++round) {
-    OnAll([&](size_t r) {
-      uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
-      // A rank that comes late, another one each time.
-      if (static_cast<size_t>(round) % (ranks_.size() + 1) == r)
-        std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
-      return ranks_[r].ports.measurer->RunAndWait([&](StreamHandle stream) {
-        for (int call = 0; call < kCalls; ++call) {
-          state = state * 1664525 + 1013904223;
-          const absl::Status launched =
-              Enqueue(bounds[(state >> 28) % 4 > 0 ? 1 : 0], r, stream,
-                      1 + static_cast<int64_t>(state >> 20 & 15), (state >> 16 & 1) != 0);
-          if (!launched.ok()) return launched;
-        }
-        return absl::OkStatus();
-      });
-    });
-  }
+  for (int round = 0; round < 20; ++round) CallInTurn(bounds, round, 1000, 20, 16);
   EXPECT_TRUE(ResultsOf(bounds[1], 16) == want);
 }
 
@@ -163,7 +151,7 @@ TEST_F(PushedSums, EndWhenOneIsMissed) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_OK(ranks_.back().group->Abort());
   });
-  OnAll(
+  OnRanks(
       [&](size_t r) {
         return ranks_[r].ports.measurer->RunAndWait(
             [&](StreamHandle stream) { return Enqueue(bounds[0], r, stream, 16); });
@@ -209,21 +197,7 @@ TEST_F(PushedSums, OfTilesSentEarlyTakeCallsInTurn) {
        With(plain, cut, false, 256, EarlyColumns(ProductOf(plain.kernels[0].spec).sequence, cut))});
   const std::string want = ResultsOf(bounds[0], 1024);
   for (int round = 0; round < 12; ++round) {
-    OnAll([&](size_t r) {
-      uint32_t state = static_cast<uint32_t>(round) + 1;  // the same on all ranks
-      if (static_cast<size_t>(round) % (ranks_.size() + 1) == r)
-        std::this_thread::sleep_for(std::chrono::milliseconds(round % 7));
-      return ranks_[r].ports.measurer->RunAndWait([&](StreamHandle stream) {
-        for (int call = 0; call < 200; ++call) {
-          state = state * 1664525 + 1013904223;
-          const absl::Status launched =
-              Enqueue(bounds[(state >> 28) % 4 > 0 ? 1 : 0], r, stream,
-                      1 + static_cast<int64_t>(state >> 18 & 1023), (state >> 16 & 1) != 0);
-          if (!launched.ok()) return launched;
-        }
-        return absl::OkStatus();
-      });
-    });
+    CallInTurn(bounds, round, 200, 18, 1024);
     EXPECT_TRUE(ResultsOf(bounds[1], 1024) == want) << "round " << round;
   }
 }
@@ -252,7 +226,7 @@ void PushedSums::ExpectEqualAndTime(const Layer& layer, int64_t rows,
         graphs.push_back(*std::move(made));
       }
       std::vector<double> best(ranks_.size(), 1e9);
-      OnAll([&](size_t r) -> absl::Status {
+      OnRanks([&](size_t r) -> absl::Status {
         for (int replay = 0; replay < 8; ++replay) {
           SINTER_ASSIGN_OR_RETURN(const double us, graphs[r]->Replay());
           best[r] = std::min(best[r], us / calls);

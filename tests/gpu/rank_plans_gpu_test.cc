@@ -107,26 +107,15 @@ class RankPlans : public ::testing::Test {
  protected:
   void Make(const Chain& chain, int64_t rows, int64_t bucket, uint64_t slot_bytes = 0) {
     chain_ = chain;
-    std::vector<std::unique_ptr<PeerMemory>> memory;
     for (auto& made : ranks_) made.reset();
     ranks_.clear();
-    for (int r = 0; r < Ranks(); ++r) {
-      auto rank = Got(Rank::Make(chain, r, rows, bucket));
-      ranks_.push_back(std::move(rank));
-      auto opened = Got(OpenPeerMemory(TestConfig(), r));
-      memory.push_back(std::move(opened));
-    }
-    auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
+    for (int r = 0; r < Ranks(); ++r) ranks_.push_back(Got(Rank::Make(chain, r, rows, bucket)));
+    const auto groups = LocalGroups({.slot_bytes = slot_bytes});
     for (size_t r = 0; r < ranks_.size(); ++r) ASSERT_OK(ranks_[r]->Bind(groups[r]));
   }
 
   void OnAll(const std::function<absl::Status(Rank&, int)>& work) {
-    std::vector<absl::Status> done(ranks_.size());
-    OnThreads(ranks_.size(), [&](int r) {
-      const size_t i = static_cast<size_t>(r);
-      done[i] = work(*ranks_[i], r);
-    });
-    for (const absl::Status& status : done) EXPECT_OK(status);
+    OnRanks([&](size_t r) { return work(*ranks_[r], static_cast<int>(r)); });
   }
   void LaunchOnce(int64_t m) {
     OnAll([&](Rank& rank, int) {
@@ -231,12 +220,7 @@ TEST_F(RankPlans, OfRowsTellSlotsThatAreTooSmall) {
   LaunchOnce(64);
   ExpectReference(64);
   auto larger = Got(Rank::Make(chain, 0, 128, 128));
-  std::vector<std::unique_ptr<PeerMemory>> memory;
-  for (int r = 0; r < Ranks(); ++r) {
-    auto opened = Got(OpenPeerMemory(TestConfig(), r));
-    memory.push_back(std::move(opened));
-  }
-  auto groups = Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = 64 << 10}));
+  const auto groups = LocalGroups({.slot_bytes = 64 << 10});
   const absl::Status refused = larger->Bind(groups[0]);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
   EXPECT_NE(refused.message().find("make the group with larger slots"), absl::string_view::npos);

@@ -27,8 +27,7 @@ class Runtime : public StreamTest {
     ASSERT_OK(data.Poison(run));
     ASSERT_OK(run.launch(stream.get(), m, false));
     ASSERT_OK(Synchronize(stream));
-    const auto output = Got(data.DownloadOutput());
-    EXPECT_OK(data.Check(output, m));
+    EXPECT_OK(data.Check(Got(data.DownloadOutput()), m));
   }
 };
 
@@ -84,8 +83,7 @@ TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
     absl::StatusOr<Graph> graph = absl::UnknownError("");
     DeviceBuffer workspace;
     {
-      auto plan = Got(Prepare(chain, 128, choice));
-      auto run = Got(data->Bind(plan));
+      auto run = Got(data->Bind(Got(Prepare(chain, 128, choice))));
       workspace = run.workspace;
       ASSERT_OK(BeginCapture(stream));
       for (int i = 0; i < 3; ++i) EXPECT_OK(run.launch(stream.get(), 100, false));
@@ -94,10 +92,9 @@ TEST_F(Runtime, ACapturedLaunchReplaysAfterItsPlanIsGone) {
     }
     const auto exec = Got(Instantiate(device_, *graph));
     for (int round = 0; round < 5; ++round) {
-      ASSERT_OK(data->Poison(BoundRun{nullptr, workspace}));
+      ASSERT_OK(data->Poison({.workspace = workspace}));
       ASSERT_OK(Replay(exec, stream));
-      const auto output = Got(data->DownloadOutput());
-      ASSERT_OK(data->Check(output, 100));
+      ASSERT_OK(data->Check(Got(data->DownloadOutput()), 100));
     }
   }
 }
@@ -117,12 +114,10 @@ TEST_F(Runtime, PreparingDuringCaptureIsRefusedAndLeavesTheCaptureValid) {
   std::thread preparing([&] { EXPECT_OK(Prepare(other, 64, kFused)); });
   preparing.join();
   EXPECT_OK(run.launch(stream.get(), 64, false));
-  const auto graph = Got(EndCapture(stream));
-  const auto exec = Got(Instantiate(device_, graph));
+  const auto exec = Got(Instantiate(device_, Got(EndCapture(stream))));
   ASSERT_OK(data->Poison(run));
   ASSERT_OK(Replay(exec, stream));
-  const auto output = Got(data->DownloadOutput());
-  EXPECT_OK(data->Check(output, 64));
+  EXPECT_OK(data->Check(Got(data->DownloadOutput()), 64));
 }
 
 TEST_F(Runtime, AThreadWithoutAContextKeepsNone) {
@@ -206,16 +201,12 @@ TEST_F(Runtime, TwoPlansUseOneWorkspaceInTurn) {
       return plans[larger]->InitWorkspace(workspace.ptr, bytes, stream);
     }));
     std::vector<BoundRun> runs;
-    for (size_t i = 0; i < 2; ++i) {
-      const auto run = Got(data[i]->BindOn(plans[i], workspace));
-      runs.push_back(run);
-    }
+    for (size_t i = 0; i < 2; ++i) runs.push_back(Got(data[i]->BindOn(plans[i], workspace)));
     const int64_t rows[] = {128, 65};
     for (int round = 0; round < 2 * Repeats(); ++round) {
       const size_t i = static_cast<size_t>(round % 2);
       const int64_t m = rows[round / 2 % 2];
-      const auto output = Got(data[i]->Run(runs[i], m));
-      ASSERT_OK(data[i]->Check(output, m)) << "round " << round;
+      ASSERT_OK(data[i]->Check(Got(data[i]->Run(runs[i], m)), m)) << "round " << round;
     }
   }
 }
@@ -240,8 +231,7 @@ TEST_F(Runtime, ALatePredecessorIsWaitedForOnAProgrammaticEdge) {
         SINTER_RETURN_IF_ERROR(late->Enqueue(stream));
         return run.launch(stream, 128, true);
       }));
-      const auto output = Got(data->DownloadOutput());
-      ASSERT_OK(data->Check(output, 128)) << "round " << round;
+      ASSERT_OK(data->Check(Got(data->DownloadOutput()), 128)) << "round " << round;
     }
   }
 }
@@ -270,8 +260,7 @@ TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
         if (i == view.rows) buffers[caller] = layers[static_cast<size_t>(layer)].ptr;
       }
       buffers.back() = out.ptr;
-      const auto binding = Got(plan->Bind(buffers, workspace.ptr));
-      bindings.push_back(binding);
+      bindings.push_back(Got(plan->Bind(buffers, workspace.ptr)));
     }
     std::string plain;
     for (int round = 0; round < Repeats(); ++round) {

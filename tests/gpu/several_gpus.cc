@@ -23,6 +23,21 @@ int Ranks() {
   return ranks;
 }
 
+std::vector<std::shared_ptr<RankGroup>> LocalGroups(const RankGroupOptions& options) {
+  std::vector<std::unique_ptr<PeerMemory>> memory;
+  for (int r = 0; r < Ranks(); ++r) memory.push_back(Got(OpenPeerMemory(TestConfig(), r)));
+  return Got(RankGroup::CreateLocal(std::move(memory), options));
+}
+
+void OnRanks(const std::function<absl::Status(size_t)>& work, int count) {
+  std::vector<absl::Status> done(static_cast<size_t>(count));
+  OnThreads(done.size(), [&](int r) {
+    const size_t i = static_cast<size_t>(r);
+    done[i] = work(i);
+  });
+  for (const absl::Status& status : done) EXPECT_OK(status);
+}
+
 const std::string& RunFolder() {
   static const std::string folder = [] {
     std::string made = (std::filesystem::temp_directory_path() / "sinter-ranks-XXXXXX").string();

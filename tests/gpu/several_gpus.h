@@ -1,6 +1,7 @@
 // Programs of tests that run a chain over several GPUs of this machine: how many, and their main().
 #pragma once
 
+#include "src/engine/rank_group.h"
 #include "tests/support/common.h"
 
 namespace sinter::gpu_testing {
@@ -11,6 +12,12 @@ int Ranks();
 
 // The whole number that an environment variable has, or `fallback` where `text` is null.
 int NumberOr(const char* text, int fallback);
+
+// The groups of all ranks, as ranks of this process.
+std::vector<std::shared_ptr<RankGroup>> LocalGroups(const RankGroupOptions& options);
+
+// Expects that `work(rank)` succeeds for the first `count` ranks at once.
+void OnRanks(const std::function<absl::Status(size_t)>& work, int count = Ranks());
 
 // A folder of the program's run, which RunOverGpus removes: ranks keep compiled kernels there.
 const std::string& RunFolder();

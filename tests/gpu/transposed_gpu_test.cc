@@ -2,70 +2,33 @@
 // with NaN rows past M in both operands; over the space of schedules; of values that other kernels
 // compute; of rows and columns of any number; of a K that is known.
 #include "tests/gpu/gpu_tests.h"
+#include "tests/support/pointers.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::transposed {
 namespace {
 
-constexpr int kPoison = 0xff;  // a NaN in every floating type
-constexpr uint64_t kGuardBytes = 8192;
-
 Dim D(int64_t extent) { return Dim::Constant(extent); }
 
-using Launch = std::function<absl::Status(StreamHandle, int64_t m)>;
-
-// A chain's buffers for `most` rows, and what its outputs must be. One thread.
+// A chain's tensors, and what its outputs must be. One thread.
 class Data {
  public:
   Data(const Ports& ports, Chain chain, int64_t most, uint64_t seed)
-      : ports_(ports),
-        chain_(std::make_shared<const Chain>(std::move(chain))),
-        arena_(ports.measurer.get()) {
-    inputs_ = RandomInputs(*chain_, most, seed).value();
-    for (const std::string& input : inputs_) {
-      buffers_.push_back(*arena_.Allocate(std::max<uint64_t>(input.size(), 16)));
-    }
-    for (int i = 0; i < chain_->num_outputs(); ++i) {
-      const auto bytes = static_cast<uint64_t>(*OutputBytes(*chain_, i, most));
-      buffers_.push_back(*arena_.Allocate(bytes + kGuardBytes));
-    }
-  }
+      : chain_(std::make_shared<const Chain>(std::move(chain))),
+        tensors_(Got(
+            DeviceTensors::Make(ports, *chain_, most, Got(RandomInputs(*chain_, most, seed))))) {}
 
   const std::shared_ptr<const Chain>& chain() const { return chain_; }
-
-  absl::StatusOr<Launch> Bind(const PreparedPlanPtr& plan) {
-    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, Workspace(plan->WorkspaceBytes()));
-    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
-      return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
-    }));
-    std::vector<DevicePtr> caller = Pointers();
-    const std::vector<int32_t>& order = chain_->InputOrder();
-    for (size_t i = 0; i < order.size(); ++i) {
-      caller[static_cast<size_t>(order[i])] = buffers_[i].ptr;
-    }
-    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const PlanBinding> binding,
-                            plan->Bind(caller, workspace.ptr));
-    return Launch([plan, binding](StreamHandle stream, int64_t m) {
-      return plan->Launch(*binding, stream, m, false);
-    });
-  }
-
-  absl::StatusOr<Launch> Bind(const LoadedPlanPtr& plan) {
-    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, Workspace(plan->plan.workspace_bytes));
-    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
-      return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
-    }));
-    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
-                            BindPlan(plan, Pointers(), workspace.ptr));
-    return Launch(
-        [bound](StreamHandle stream, int64_t m) { return EnqueuePlan(*bound, stream, m, false); });
+  template <typename PlanPtr>
+  BoundRun Bind(const PlanPtr& plan) {
+    return Got(tensors_->Bind(plan));
   }
 
   // Two runs at `m` rows: within the bounds, the same bytes, nothing written past the outputs.
-  absl::Status Check(const Launch& launch, int64_t m) {
+  absl::Status Check(const BoundRun& run, int64_t m) {
     SINTER_RETURN_IF_ERROR(Fill(m));
-    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> first, Run(launch, m));
-    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> again, Run(launch, m));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> first, tensors_->RunAll(run, m));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> again, tensors_->RunAll(run, m));
     if (first != again) return absl::DataLossError(absl::StrCat("m ", m, ": other bytes again"));
     SINTER_ASSIGN_OR_RETURN(const Outputs* want, Reference(m));
     for (int i = 0; i < chain_->num_outputs(); ++i) {
@@ -77,10 +40,8 @@ class Data {
         return absl::DataLossError(
             absl::StrCat("wrong at m ", m, ", output ", i, ": ", errors.ToString()));
       }
-      for (size_t at = static_cast<size_t>(*OutputBytes(*chain_, i, m)); at < bytes.size(); ++at) {
-        if (static_cast<uint8_t>(bytes[at]) == kPoison) continue;
-        return absl::DataLossError(absl::StrCat("m ", m, ": byte ", at, " was written"));
-      }
+      SINTER_RETURN_IF_ERROR(
+          DeviceTensors::CheckGuard(bytes, static_cast<size_t>(*OutputBytes(*chain_, i, m))));
     }
     return absl::OkStatus();
   }
@@ -92,64 +53,25 @@ class Data {
   absl::StatusOr<const Outputs*> Reference(int64_t m) {
     const auto known = references_.find(m);
     if (known != references_.end()) return &known->second;
-    std::vector<const void*> inputs;
-    for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
-    SINTER_ASSIGN_OR_RETURN(references_[m], RunReferenceF64(*chain_, m, inputs));
+    SINTER_ASSIGN_OR_RETURN(references_[m],
+                            RunReferenceF64(*chain_, m, PointersTo(tensors_->inputs())));
     return &references_[m];
-  }
-
-  std::vector<DevicePtr> Pointers() const {
-    std::vector<DevicePtr> pointers;
-    for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
-    return pointers;
-  }
-
-  absl::StatusOr<DeviceBuffer> Workspace(uint64_t bytes) {
-    workspace_ = DeviceBuffer{};
-    if (bytes == 0) return workspace_;
-    SINTER_ASSIGN_OR_RETURN(workspace_, arena_.Allocate(bytes));
-    SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(workspace_, kPoison));
-    return workspace_;
   }
 
   // The first `m` rows of each input, followed by NaN.
   absl::Status Fill(int64_t m) {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      std::string bytes = inputs_[i];
-      const auto used = static_cast<size_t>(*InputBytes(*chain_, static_cast<int>(i), m));
-      std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(used), bytes.end(),
-                static_cast<char>(kPoison));
-      SINTER_RETURN_IF_ERROR(ports_.measurer->Upload(buffers_[i], bytes.data(), bytes.size()));
+    for (int i = 0; i < chain_->num_inputs(); ++i) {
+      std::string bytes = tensors_->inputs()[static_cast<size_t>(i)];
+      const auto used = static_cast<std::ptrdiff_t>(*InputBytes(*chain_, i, m));
+      std::fill(bytes.begin() + used, bytes.end(), static_cast<char>(kPoison));
+      SINTER_RETURN_IF_ERROR(tensors_->Replace(i, bytes));
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<std::string>> Run(const Launch& launch, int64_t m) {
-    if (workspace_.bytes > kWorkspaceFlagBytes) {
-      SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(
-          {workspace_.ptr + kWorkspaceFlagBytes, workspace_.bytes - kWorkspaceFlagBytes}, kPoison));
-    }
-    for (size_t i = inputs_.size(); i < buffers_.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(buffers_[i], kPoison));
-    }
-    SINTER_RETURN_IF_ERROR(
-        ports_.measurer->RunAndWait([&](StreamHandle stream) { return launch(stream, m); }));
-    std::vector<std::string> outputs;
-    for (size_t i = inputs_.size(); i < buffers_.size(); ++i) {
-      outputs.emplace_back(buffers_[i].bytes, '\0');
-      SINTER_RETURN_IF_ERROR(
-          ports_.measurer->Download(&outputs.back()[0], buffers_[i], buffers_[i].bytes));
-    }
-    return outputs;
-  }
-
-  const Ports& ports_;
   const std::shared_ptr<const Chain> chain_;
-  DeviceArena arena_;
-  std::vector<std::string> inputs_;        // canonical
-  std::vector<DeviceBuffer> buffers_;      // canonical inputs, then outputs
+  const std::unique_ptr<DeviceTensors> tensors_;
   std::map<int64_t, Outputs> references_;  // by m
-  DeviceBuffer workspace_;                 // of the last binding
 };
 
 // x^T dy, [rows, n]. `k`: M, or a number of tokens.
@@ -201,8 +123,8 @@ class Transposed : public GpuTest {
         SCOPED_TRACE(plans[i].ToText());
         if (jitter && !built[i].ok()) continue;
         ASSERT_OK(built[i]);
-        const auto launch = Got(data.Bind(*built[i]));
-        for (const int64_t m : numbers) ASSERT_OK(data.Check(launch, m));
+        const BoundRun run = data.Bind(*built[i]);
+        for (const int64_t m : numbers) ASSERT_OK(data.Check(run, m));
         ++ran;
       }
     }
@@ -229,8 +151,8 @@ class Transposed : public GpuTest {
       if (most > 0 && choice == PrepareOptions::Choice::kBest) {
         EXPECT_LE(plan->plan().kernels.size(), most);
       }
-      const auto launch = Got(data.Bind(plan));
-      for (const int64_t m : numbers) ASSERT_OK(data.Check(launch, m));
+      const BoundRun run = data.Bind(plan);
+      for (const int64_t m : numbers) ASSERT_OK(data.Check(run, m));
     }
   }
 };
@@ -312,8 +234,8 @@ TEST_F(Transposed, GradientsOfALinearLayer) {
     PrepareOptions options;
     const auto plan = Got(engine()->Prepare(*data.chain(), kMost, options));
     SCOPED_TRACE(plan->plan().ToText());
-    const auto launch = Got(data.Bind(plan));
-    for (const int64_t m : {1, 64, 129, 300, 512}) ASSERT_OK(data.Check(launch, m));
+    const BoundRun run = data.Bind(plan);
+    for (const int64_t m : {1, 64, 129, 300, 512}) ASSERT_OK(data.Check(run, m));
   }
 }
 
