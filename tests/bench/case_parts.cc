@@ -26,9 +26,7 @@ absl::StatusOr<std::vector<Case>> PartsOf(const Case& c, const DeviceModel& mode
 }
 
 Plan PlanOf(const Case& c, const RankedSchedule& ranked) {
-  if (c.plan == nullptr) {
-    return MakePlan(c.chain, c.matched, {{0, c.matched.size()}}, {ranked});
-  }
+  if (c.plan == nullptr) return MakePlan(c.chain, c.matched, {{0, c.matched.size()}}, {ranked});
   Plan plan = *c.plan;
   PlannedKernel& kernel = plan.kernels[static_cast<size_t>(c.kernel)];
   ProductBody body = ProductOf(kernel.spec);

@@ -4,6 +4,7 @@
 #include "tests/bench/schedule_runs.h"
 #include "tests/bench/search_quality.h"
 #include "tests/bench/statistics.h"
+#include "tests/support/pointers.h"
 #include "tests/support/test.h"
 
 namespace sinter::bench {
@@ -17,8 +18,7 @@ TEST(LoadCases, TakesConvolutionsOnceInEveryLayout) {
   for (const char* layout : {"oi", "io", "both", "file"}) {
     EXPECT_EQ(Convolutions(layout).size(), 8u) << layout;
   }
-  const auto products = Got(LoadCases({"tests/bench/problems/gemm_chains.txt"}, {"G1"}, "both"));
-  EXPECT_EQ(products.size(), 2u);
+  EXPECT_EQ(Got(LoadCases({"tests/bench/problems/gemm_chains.txt"}, {"G1"}, "both")).size(), 2u);
 }
 
 // Pixels count once, however many windows hold them.
@@ -70,8 +70,7 @@ TEST(LoadCases, CodesAreOfTheModesThatTakeThem) {
 
 TEST(CaseParts, AreTheProductsOfThePlan) {
   const auto parts_of = [](const char* line) {
-    const auto cases = Got(CasesOf(line));
-    return Got(PartsOf(cases.front(), *BuiltinModel("h200")));
+    return Got(PartsOf(Got(CasesOf(line)).front(), *BuiltinModel("h200")));
   };
   const std::vector<Case> rows = parts_of(kRows);  // a quantiser's kernel stands between
   ASSERT_EQ(rows.size(), 2u);
@@ -92,14 +91,11 @@ TEST(CaseParts, AreTheProductsOfThePlan) {
 TEST(CaseParts, FiftySchedulesOfEachAreRanked) {
   const DeviceModel model = *BuiltinModel("h200");
   for (const char* line : {kBlocks, kRows, kLone}) {
-    const auto cases = Got(CasesOf(line));
-    const auto parts = Got(PartsOf(cases.front(), model));
+    const auto parts = Got(PartsOf(Got(CasesOf(line)).front(), model));
     for (const Case& part : parts) {
       const auto space = Got(LegalSpaceOf(part.matched.sequence, model));
       std::vector<double> times;
-      for (const PlacedSchedule& s : space.schedules) {
-        times.push_back(s.ranked.prediction.total_us);
-      }
+      for (const PlacedSchedule& s : space.schedules) times.push_back(s.ranked.prediction.total_us);
       std::set<size_t> picked;
       for (size_t i : Stratified(times, 50, Strata::kTime, 1)) {
         picked.insert(i);
@@ -125,10 +121,8 @@ TEST(Expected, JudgesChainsOfCodes) {
     const Case& c = cases.front();
     const auto inputs = Got(RandomInputs(c.chain, c.m, 1));
     const auto expected = Got(Expected::Make(c, inputs, 0, 1));
-    std::vector<const void*> pointers;
-    for (const std::string& input : inputs) pointers.push_back(input.data());
     std::string output(static_cast<size_t>(*OutputBytes(c.chain, 0, c.m)), '\0');
-    ASSERT_TRUE(RunReference(c.chain, c.m, pointers, {&output[0]}).ok());
+    ASSERT_TRUE(RunReference(c.chain, c.m, PointersTo(inputs), {&output[0]}).ok());
     EXPECT_TRUE(expected.Compare(c, output)->Within(expected.bounds())) << line;
     for (char& byte : output) byte ^= 0x10;
     EXPECT_FALSE(expected.Compare(c, output)->Within(expected.bounds())) << line;

@@ -17,7 +17,7 @@ class Expected {
   const Bounds& bounds() const { return bounds_; }  // of what Compare measures
 
  private:
-  std::vector<int64_t> rows_;
+  std::vector<int64_t> rows_;  // of M
   std::vector<double> values_;
   Bounds bounds_;
 };

@@ -56,7 +56,7 @@ struct Parts {
 
 class Builder {
  public:
-  Builder(const Ports& ports, const LtContext& context, const Case& c, const ChainData& data,
+  Builder(const Ports& ports, const LtContext& context, const Case& c, const GraphData& data,
           int algorithms)
       : ports_(ports),
         context_(context),
@@ -89,7 +89,7 @@ class Builder {
   }
 
  private:
-  size_t sets() const { return data_.sets().size(); }
+  size_t sets() const { return data_.sets(); }
   int64_t width() const { return first_.Width() * first_.n; }
 
   absl::StatusOr<DevicePtr> Allocate(int64_t elements) {
@@ -100,7 +100,7 @@ class Builder {
   }
 
   absl::Status AllocateTensors() {
-    const std::vector<DevicePtr>& set = data_.sets()[0];
+    const std::vector<DevicePtr> set = data_.CanonicalSet(0);
     parts_->x = set[static_cast<size_t>(v_.rows)];
     parts_->out = set.back();
     SINTER_ASSIGN_OR_RETURN(parts_->first_out, Allocate(case_.m * width()));
@@ -217,7 +217,7 @@ class Builder {
   const Case& case_;
   const MatchedSequence& v_;
   const MatrixProduct &first_, &last_;
-  const ChainData& data_;
+  const GraphData& data_;
   const int algorithms_;
   Measurer* const measurer_;
   const std::shared_ptr<Parts> parts_;
@@ -238,7 +238,7 @@ absl::StatusOr<LtContext> MakeLtContext(const Ports& ports, const std::string& p
 }
 
 absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context, const Case& c,
-                                   const ChainData& data, int algorithms) {
+                                   const GraphData& data, int algorithms) {
   if (c.matched.sequence.rows_per_m != 1) {
     return absl::UnimplementedError("no form of convolutions is measured with cuBLASLt");
   }

@@ -18,6 +18,6 @@ absl::StatusOr<LtContext> MakeLtContext(const Ports& ports, const std::string& p
 // rotating weights; 1 takes the first one unmeasured.
 constexpr int kLtAlgorithms = 16;
 absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context, const Case& c,
-                                   const ChainData& data, int algorithms = kLtAlgorithms);
+                                   const GraphData& data, int algorithms = kLtAlgorithms);
 
 }  // namespace sinter::bench

@@ -55,8 +55,7 @@ TEST(WithRowsAsM, WorksWhereNoOpMixesRows) {
   const auto cases = Got(LoadGraphCases({"tests/bench/problems/stitch"}, {}));
   std::vector<std::string> can;
   for (const GraphCase& c : cases) {
-    const int64_t rows = c.chain.output_type(0).dims[0].value;
-    const std::optional<Chain> chain = WithRowsAsM(c.chain, rows);
+    const std::optional<Chain> chain = WithRowsAsM(c.chain, c.chain.output_type(0).dims[0].value);
     if (!chain.has_value()) continue;
     can.push_back(c.id);
     EXPECT_TRUE(chain->UsesM());

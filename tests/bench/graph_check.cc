@@ -3,7 +3,8 @@
 #include "src/engine/verify.h"
 #include "src/reference/reference.h"
 #include "tests/bench/rounded_reference.h"
-#include "tests/gpu/ffn_reference.h"
+#include "tests/bench/sampled_rows.h"
+#include "tests/support/pointers.h"
 
 namespace sinter::bench {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 constexpr int64_t kSampledRows = 64;
 constexpr int64_t kMostRounded =
     1000 * 1000;  // elements of graphs that are also run with roundings
-
-std::vector<const void*> Pointers(const std::vector<std::string>& inputs) {
-  std::vector<const void*> pointers;
-  for (const std::string& input : inputs) pointers.push_back(input.data());
-  return pointers;
-}
 
 // The chain whose rows are M: the case's own, or a copy. Nothing when rows depend on each other.
 std::optional<Chain> RowChain(const GraphCase& c, int64_t* rows) {
@@ -30,18 +25,6 @@ std::optional<Chain> RowChain(const GraphCase& c, int64_t* rows) {
   return WithRowsAsM(c.chain, *rows);
 }
 
-// Those rows of axis 0 of an output's values.
-std::vector<double> Picked(const std::vector<double>& all, const std::vector<int64_t>& rows,
-                           int64_t count) {
-  const int64_t length = static_cast<int64_t>(all.size()) / count;
-  std::vector<double> picked;
-  for (int64_t row : rows) {
-    const auto from = all.begin() + row * length;
-    picked.insert(picked.end(), from, from + length);
-  }
-  return picked;
-}
-
 }  // namespace
 
 absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
@@ -51,10 +34,10 @@ absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
   for (int i = 0; i < c.chain.num_outputs(); ++i) expected.bounds_.push_back(BoundsOf(c.chain, i));
   if (c.Elements() <= full_elements) {
     expected.how_ = "reference";
-    SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, Pointers(inputs)));
+    SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, PointersTo(inputs)));
     if (c.Elements() > std::min(full_elements, kMostRounded)) return expected;
     SINTER_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> rounded,
-                            RunRoundedReference(c.chain, c.m, Pointers(inputs)));
+                            RunRoundedReference(c.chain, c.m, PointersTo(inputs)));
     for (size_t i = 0; i < rounded.size(); ++i) {
       expected.bounds_[i] =
           BoundsWithRoundings(expected.bounds_[i], rounded[i], expected.values_[i],
@@ -68,12 +51,12 @@ absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
     expected.how_ = "unfused plan";
     return expected;
   }
-  expected.rows_ = gpu_testing::SampledRows(rows, kSampledRows, seed);
+  expected.rows_ = SampledRows(rows, kSampledRows, seed);
   expected.how_ = absl::StrCat("reference, ", kSampledRows, " rows");
   ReferenceOptions options{.rows = &expected.rows_};
   // Inputs of the copy are in the same canonical order, because its ops are the chain's.
   SINTER_ASSIGN_OR_RETURN(expected.values_,
-                          RunReferenceF64(*chain, rows, Pointers(inputs), options));
+                          RunReferenceF64(*chain, rows, PointersTo(inputs), options));
   return expected;
 }
 
@@ -82,7 +65,7 @@ absl::StatusOr<GraphExpected> GraphExpected::MakeExact(const GraphCase& c,
   GraphExpected expected;
   expected.how_ = "reference";
   expected.bounds_.resize(static_cast<size_t>(c.chain.num_outputs()));
-  SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, Pointers(inputs)));
+  SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, PointersTo(inputs)));
   return expected;
 }
 

@@ -4,6 +4,8 @@
 #include "src/reference/evaluator.h"
 #include "src/reference/reference.h"
 #include "tests/bench/rounded_reference.h"
+#include "tests/bench/sampled_rows.h"
+#include "tests/support/pointers.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/rough_chain.h"
@@ -21,15 +23,13 @@ GraphCase ExpCase(int64_t rows, bool columns) {
 
 std::vector<std::string> ReferenceOutputs(const GraphCase& c,
                                           const std::vector<std::string>& inputs) {
-  std::vector<const void*> from;
-  for (const std::string& input : inputs) from.push_back(input.data());
   std::vector<std::string> outputs;
   std::vector<void*> to;
   for (int i = 0; i < c.chain.num_outputs(); ++i) {
     outputs.emplace_back(*OutputBytes(c.chain, i, c.m), '\xff');
   }
   for (std::string& output : outputs) to.push_back(&output[0]);
-  EXPECT_TRUE(RunReference(c.chain, c.m, from, to).ok());
+  EXPECT_TRUE(RunReference(c.chain, c.m, PointersTo(inputs), to).ok());
   return outputs;
 }
 
@@ -75,9 +75,7 @@ GraphCase RandomCase(const char* id, Chain chain, uint64_t seed) {
 }
 
 std::vector<const void*> Pointers(const std::vector<std::string>& inputs) {
-  std::vector<const void*> pointers;
-  for (const std::string& input : inputs) pointers.push_back(input.data());
-  return pointers;
+  return PointersTo(inputs);
 }
 
 // Roundings by themselves exceed BoundsOf if a difference or a minimum leaves little of the values.
@@ -146,6 +144,16 @@ TEST(GraphExpected, WidensFewBounds) {
     }
   }
   EXPECT_LT(wider * 20, outputs) << wider << " of " << outputs;
+}
+
+TEST(SampledRows, AreDistinctAndHaveTheEnds) {
+  const std::vector<int64_t> rows = SampledRows(1000, 64, 3);
+  ASSERT_EQ(rows.size(), 64u);
+  EXPECT_TRUE(std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end());
+  EXPECT_EQ(rows.front(), 0);
+  EXPECT_EQ(rows.back(), 999);
+  EXPECT_THAT(SampledRows(5, 64, 3), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(SampledRows(1000, 64, 3), SampledRows(1000, 64, 3));
 }
 
 }  // namespace

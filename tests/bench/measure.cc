@@ -54,8 +54,8 @@ class CaseRun {
 
   absl::Status MeasureAll() {
     Step("data");
-    SINTER_ASSIGN_OR_RETURN(data_,
-                            ChainData::Make(measurer_, case_.chain, case_.m, 1, options_.time));
+    SINTER_ASSIGN_OR_RETURN(
+        data_, GraphData::MakeOfWeights(measurer_, case_.chain, case_.m, 1, options_.time));
     Step("reference");
     SINTER_ASSIGN_OR_RETURN(expected_,
                             Expected::Make(case_, data_->inputs(), options_.check_rows, 1));
@@ -113,7 +113,7 @@ class CaseRun {
 
   absl::Status Check(Contestant& one) {
     Step(absl::StrCat(one.name, " run"));
-    SINTER_ASSIGN_OR_RETURN(one.run, RunnableOf(measurer_, case_.chain, one.plan, case_.m, *data_));
+    SINTER_ASSIGN_OR_RETURN(one.run, RunnableOf(measurer_, one.plan, case_.m, *data_));
     SINTER_ASSIGN_OR_RETURN(one.output, RunOnce(measurer_, one.run, data_.get()));
     return Judge(one.output, expected_, 1);
   }
@@ -188,7 +188,7 @@ class CaseRun {
 
   // The output that the replays leave must be the one that was checked.
   absl::StatusOr<double> Time(const Contestant& one, const TimingOptions& timing) {
-    SINTER_RETURN_IF_ERROR(data_->PoisonOutput());
+    SINTER_RETURN_IF_ERROR(data_->Reset(false));
     SINTER_ASSIGN_OR_RETURN(const double us, TimeInGraph(measurer_, one.run, timing));
     SINTER_ASSIGN_OR_RETURN(const std::string output, data_->DownloadOutput());
     if (output == one.output) return us;
@@ -221,13 +221,13 @@ class CaseRun {
     for (int seed = 2; seed <= options_.seeds; ++seed) {
       Step(absl::StrCat("seed ", seed));
       const uint64_t s = static_cast<uint64_t>(seed);
-      SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
-                              ChainData::Make(measurer_, case_.chain, case_.m, s, false));
+      SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<GraphData> data,
+                              GraphData::MakeOfWeights(measurer_, case_.chain, case_.m, s, false));
       SINTER_ASSIGN_OR_RETURN(const Expected expected,
                               Expected::Make(case_, data->inputs(), options_.check_rows, s));
       for (const Contestant& one : contestants_) {
         SINTER_ASSIGN_OR_RETURN(const Runnable run,
-                                RunnableOf(measurer_, case_.chain, one.plan, case_.m, *data));
+                                RunnableOf(measurer_, one.plan, case_.m, *data));
         SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer_, run, data.get()));
         const absl::Status status = Judge(output, expected, s);
         if (!status.ok()) Fail(one.name, status);
@@ -257,7 +257,7 @@ class CaseRun {
   const std::optional<LtContext>& lt_;
   const MeasureOptions& options_;
   gpu_testing::Watchdog* const watchdog_;
-  std::unique_ptr<ChainData> data_;
+  std::unique_ptr<GraphData> data_;
   Expected expected_;
   std::vector<Contestant> contestants_;
   Contestant lt_run_;  // without a plan; no sets unless it takes part

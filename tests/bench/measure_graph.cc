@@ -66,9 +66,7 @@ class GraphRun {
     row_.bytes = static_cast<double>(case_.Bytes());
     row_.limit_us = case_.LimitUs(model_);
     row_.prepare_us = prepared_.prepare_us;
-    if (prepared_.unfused.ok()) {
-      row_.unfused_kernels = KernelsOf(*prepared_.unfused);
-    }
+    if (prepared_.unfused.ok()) row_.unfused_kernels = KernelsOf(*prepared_.unfused);
     row_.unfused_predicted_us = prepared_.unfused_predicted_us;
     if (!prepared_.best.ok()) return;
     row_.chosen = std::string((*prepared_.best)->plan().name());

@@ -3,7 +3,7 @@
 
 #include "src/explain/explain.h"
 #include "src/reference/reference.h"
-#include "tests/bench/chain_data.h"
+#include "tests/bench/graph_data.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 

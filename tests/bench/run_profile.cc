@@ -19,7 +19,7 @@ void TellProfiler(const Config& config, const char* symbol) {
 }
 
 absl::StatusOr<Runnable> MakeRunnable(Session* session, const Case& c, const PreparedCase& prepared,
-                                      const ChainData& data, BytesRow* row) {
+                                      const GraphData& data, BytesRow* row) {
   if (row->contestant == "cublaslt") {
     const std::optional<LtContext>& lt = session->Lt();
     if (!lt.has_value()) return absl::UnavailableError("no cuBLASLt");
@@ -41,13 +41,13 @@ absl::StatusOr<Runnable> MakeRunnable(Session* session, const Case& c, const Pre
   row->dram_read_bytes = dram;
   row->l2_bytes = l2;
   row->dsm_bytes = dsm;
-  return RunnableOf(session->ports().measurer.get(), c.chain, *plan, c.m, data);
+  return RunnableOf(session->ports().measurer.get(), *plan, c.m, data);
 }
 
 absl::Status Profile(Session* session, const Case& c, const PreparedCase& prepared, BytesRow* row) {
   Measurer* measurer = session->ports().measurer.get();
-  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
-                          ChainData::Make(measurer, c.chain, c.m, 1, false));
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<GraphData> data,
+                          GraphData::MakeOfWeights(measurer, c.chain, c.m, 1, false));
   SINTER_ASSIGN_OR_RETURN(const Runnable run, MakeRunnable(session, c, prepared, *data, row));
   SINTER_RETURN_IF_ERROR(RunOnce(measurer, run, data.get()).status());
   DeviceArena arena(measurer);

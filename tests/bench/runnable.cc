@@ -27,11 +27,10 @@ absl::StatusOr<DevicePtr> MakeWorkspace(Measurer* measurer, DeviceArena* arena, 
 
 }  // namespace
 
-absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, const Chain& chain,
-                                    std::shared_ptr<const PreparedPlan> plan, int64_t m,
-                                    const ChainData& data) {
+absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, std::shared_ptr<const PreparedPlan> plan,
+                                    int64_t m, const GraphData& data) {
   std::vector<std::vector<DevicePtr>> sets;
-  for (size_t i = 0; i < data.sets().size(); ++i) sets.push_back(data.CallerSet(chain, i));
+  for (size_t i = 0; i < data.sets(); ++i) sets.push_back(data.CallerSet(i));
   return RunnableOf(measurer, std::move(plan), m, sets);
 }
 
@@ -53,7 +52,7 @@ absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, std::shared_ptr<const Pr
 }
 
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPlanPtr plan,
-                                    int64_t m, const ChainData& data, int only) {
+                                    int64_t m, const GraphData& data, int only) {
   if (only >= 0 && m > kLargestBucket) {  // a plan launches more rows in pieces, a kernel cannot
     return absl::InvalidArgumentError(
         absl::StrCat("a kernel alone takes m=", kLargestBucket, " at most, not m=", m));
@@ -62,8 +61,8 @@ absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPl
   SINTER_ASSIGN_OR_RETURN(const DevicePtr workspace,
                           MakeWorkspace(measurer, arena.get(), plan->plan.workspace_bytes));
   std::vector<std::shared_ptr<const BoundPlan>> bound;
-  for (const std::vector<DevicePtr>& set : data.sets()) {
-    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> one, BindPlan(plan, set, workspace));
+  for (size_t i = 0; i < data.sets(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(auto one, BindPlan(plan, data.CanonicalSet(i), workspace));
     bound.push_back(std::move(one));
   }
   SINTER_RETURN_IF_ERROR(measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
@@ -114,8 +113,8 @@ absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable, int 
   return Median(std::move(batches));
 }
 
-absl::StatusOr<std::string> RunOnce(Measurer* measurer, const Runnable& runnable, ChainData* data) {
-  SINTER_RETURN_IF_ERROR(data->PoisonOutput());
+absl::StatusOr<std::string> RunOnce(Measurer* measurer, const Runnable& runnable, GraphData* data) {
+  SINTER_RETURN_IF_ERROR(data->Reset(false));
   SINTER_RETURN_IF_ERROR(measurer->RunAndWait(
       [&](StreamHandle stream) { return runnable.enqueue(stream, 0, false); }));
   return data->DownloadOutput();

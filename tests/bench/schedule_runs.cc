@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<ScheduleRuns>> ScheduleRuns::Make(const Ports& po
   runs->chain_ = std::make_shared<const Chain>(c.chain);
   watchdog->Begin(absl::StrCat(c.id, " data and reference"), kScheduleSeconds);
   SINTER_ASSIGN_OR_RETURN(runs->data_,
-                          ChainData::Make(ports.measurer.get(), c.chain, c.m, 1, true));
+                          GraphData::MakeOfWeights(ports.measurer.get(), c.chain, c.m, 1, true));
   SINTER_ASSIGN_OR_RETURN(runs->expected_, Expected::Make(c, runs->data_->inputs(), 0, 1));
   watchdog->End();
   return runs;
@@ -115,8 +115,7 @@ void ScheduleRuns::BuildAll(const std::vector<PlacedSchedule>& schedules, double
     builders.emplace_back([&] {
       for (size_t i = next++; i < schedules.size(); i = next++) {
         if (std::chrono::steady_clock::now() > end) break;
-        const Plan plan = PlanOf(case_, schedules[i].ranked);
-        queue->Put({i, gpu_testing::BuildPlan(ports_, chain_, plan)});
+        queue->Put({i, gpu_testing::BuildPlan(ports_, chain_, PlanOf(case_, schedules[i].ranked))});
       }
       queue->BuilderEnds();
     });

@@ -4,8 +4,8 @@
 
 #include "src/engine/engine.h"
 #include "src/product/search/search.h"
-#include "tests/bench/chain_data.h"
 #include "tests/bench/check.h"
+#include "tests/bench/graph_data.h"
 #include "tests/bench/results.h"
 #include "tests/gpu/watchdog.h"
 
@@ -57,7 +57,7 @@ class ScheduleRuns {
   gpu_testing::Watchdog* const watchdog_;
   ProductSequence problem_;
   std::shared_ptr<const Chain> chain_;
-  std::unique_ptr<ChainData> data_;
+  std::unique_ptr<GraphData> data_;
   Expected expected_;
 };
 

@@ -126,9 +126,7 @@ bool Session::DeviceAlive() {
   const absl::Status status =
       ports().measurer->RunAndWait([](StreamHandle) { return absl::OkStatus(); });
   watchdog_.End();
-  if (!status.ok()) {
-    std::printf("the device is lost: %s\n", std::string(status.message()).c_str());
-  }
+  if (!status.ok()) std::printf("the device is lost: %s\n", std::string(status.message()).c_str());
   return status.ok();
 }
 

@@ -94,7 +94,7 @@ absl::Status AddUnfused(const Case& c, const ProductSequence& problem, const Dev
 }
 
 absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& expected,
-                          const SweepOptions& options, ChainData* data, Trial* trial) {
+                          const SweepOptions& options, GraphData* data, Trial* trial) {
   Measurer* measurer = ports.measurer.get();
   SINTER_ASSIGN_OR_RETURN(const Runnable whole,
                           RunnableOf(measurer, ports.loader.get(), trial->loaded, c.m, *data));
@@ -143,8 +143,8 @@ absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& 
         }
       });
   watchdog->Begin(absl::StrCat(c.id, " data and reference"), kSweepSeconds);
-  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainData> data,
-                          ChainData::Make(ports.measurer.get(), c.chain, c.m, 1, true));
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<GraphData> data,
+                          GraphData::MakeOfWeights(ports.measurer.get(), c.chain, c.m, 1, true));
   SINTER_ASSIGN_OR_RETURN(const Expected expected, Expected::Make(c, data->inputs(), 0, 1));
   std::vector<SweepRow> rows;
   for (Trial& trial : trials) {

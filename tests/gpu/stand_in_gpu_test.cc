@@ -114,8 +114,7 @@ TEST_F(StandIns, OfGraphsAreRight) {
     const auto runs = Got(StitchRuns::Make(ports(), c, 3, 4 << 20));
     PrepareOptions unfused{.choice = PrepareOptions::Choice::kUnfused};
     if (absl::IsFailedPrecondition(runs->Check(*plan, 1))) {  // too large for the reference
-      const auto other = Got(engine()->Prepare(c.chain, c.m, unfused));
-      ASSERT_OK(runs->Trust(other));
+      ASSERT_OK(runs->Trust(Got(engine()->Prepare(c.chain, c.m, unfused))));
     }
     EXPECT_OK(runs->Check(*plan, 2)) << c.id << "\n" << (*plan)->plan().ToText();
   }
@@ -162,12 +161,13 @@ TEST_F(StandInTimes, OfProducts) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const bench::Case& c = cases[i];
     ASSERT_OK(chosen[i]);
-    const auto data = Got(bench::ChainData::Make(ports().measurer.get(), c.chain, c.m, 5, true));
+    const auto data =
+        Got(bench::GraphData::MakeOfWeights(ports().measurer.get(), c.chain, c.m, 5, true));
     double us[2] = {0, 0};
     for (int which = 0; which < 2; ++which) {
-      const auto time = Got(TimeOf(bench::RunnableOf(ports().measurer.get(), c.chain,
-                                                     which == 0 ? *own[i] : *chosen[i], c.m, *data),
-                                   c.Calls(ports().model)));
+      const auto time = Got(TimeOf(
+          bench::RunnableOf(ports().measurer.get(), which == 0 ? *own[i] : *chosen[i], c.m, *data),
+          c.Calls(ports().model)));
       us[which] = time;
     }
     Print(c.id, c.m, (*own[i])->plan(), (*chosen[i])->plan(), us[0], us[1]);
@@ -191,9 +191,7 @@ TEST_F(StandInTimes, OfGraphs) {
     const int64_t sets = bench::GraphSets(c, static_cast<int>((*own[i])->plan().kernels.size()));
     const auto data = Got(bench::GraphData::Make(ports().measurer.get(), c.chain, c.m, 5, sets));
     std::vector<std::vector<DevicePtr>> buffers;
-    for (size_t set = 0; set < data->sets(); ++set) {
-      buffers.push_back(data->CallerSet(set, false));
-    }
+    for (size_t set = 0; set < data->sets(); ++set) buffers.push_back(data->CallerSet(set, false));
     double us[2] = {0, 0};
     for (int which = 0; which < 2; ++which) {
       const auto time =

@@ -89,9 +89,7 @@ class Stitch : public GpuTest {
   static std::vector<absl::StatusOr<PreparedPlanPtr>> PrepareBoth(
       const std::vector<GraphCase>& cases) {
     std::vector<PlanJob> jobs;
-    for (const GraphCase& c : cases) {
-      jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
-    }
+    for (const GraphCase& c : cases) jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
     const size_t unfused = std::min(cases.size(), kUnfusedGraphs);
     for (size_t i = 0; i < unfused; ++i) {
       jobs.push_back({&cases[i].chain, cases[i].m, PrepareOptions::Choice::kUnfused});
@@ -175,8 +173,7 @@ TEST_F(Stitch, RandomGraphs) {
 
 TEST_F(Stitch, MeasuredGraphs) {
   if (!std::filesystem::is_directory(kGraphFolder)) GTEST_SKIP() << "no " << kGraphFolder;
-  const auto cases = Got(bench::LoadGraphCases({kGraphFolder}, {}));
-  ExpectBoth(cases);
+  ExpectBoth(Got(bench::LoadGraphCases({kGraphFolder}, {})));
 }
 
 // One kernel for the whole graph, in every kind of schedule.
@@ -399,10 +396,7 @@ TEST_F(StitchRows, MemoryChainsTakeAnyNumberOfRows) {
                          "quantize rows=M cols=1024 granularity=static",
                          "rmsnorm_quantize rows=M cols=2048 granularity=row"};
   std::vector<Problem> problems;
-  for (const char* line : lines) {
-    auto problem = Got(ParseProblem(line), line);
-    problems.push_back(std::move(problem));
-  }
+  for (const char* line : lines) problems.push_back(Got(ParseProblem(line), line));
   constexpr int64_t kMadeFor[] = {1, 128, 9000}, kRows[] = {1, 7, 128, 9000};
   std::vector<PlanJob> jobs;
   for (const Problem& problem : problems) {
