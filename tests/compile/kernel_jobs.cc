@@ -207,31 +207,45 @@ std::vector<Schedule> OneOfEachKind(const ProductSequence& p, const DeviceModel&
   return list;
 }
 
-// Kernels of chains of two GEMMs, and of each GEMM by itself: `count` evenly among them.
+// A kernel of each kind of each problem: `count` evenly among them.
 std::vector<KernelJob> KernelsOfEachKind(const std::vector<ProductSequence>& problems,
                                          const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (const ProductSequence& p : problems) {
-    ProductSequence gated_product = FirstOf(p);
-    SetResidual(&gated_product, ResidualOf(p));
-    for (const ProductSequence& q : {p, gated_product, SecondOf(p)}) {
-      for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
-    }
+    for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
   }
   return Evenly(jobs.Take(), count);
+}
+
+// The same of chains of two GEMMs, and of each GEMM by itself.
+std::vector<KernelJob> KernelsOfChains(const std::vector<ProductSequence>& chains,
+                                       const DeviceModel& model, size_t count) {
+  std::vector<ProductSequence> list;
+  for (const ProductSequence& p : chains) {
+    ProductSequence gated_product = FirstOf(p);
+    SetResidual(&gated_product, ResidualOf(p));
+    list.insert(list.end(), {p, gated_product, SecondOf(p)});
+  }
+  return KernelsOfEachKind(list, model, count);
 }
 
 // One of each kind of the first product of each chain, or of both where one kernel takes them.
 std::vector<KernelJob> KernelsOf(const std::vector<testing::EpilogueChain>& chains,
                                  const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   for (const testing::EpilogueChain& c : chains) {
     const ProductRuns found = FindProductRuns(c.chain, 512);
-    if (found.runs.empty()) continue;
-    const ProductSequence& p = found.runs[0].matched.sequence;
-    for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+    if (!found.runs.empty()) list.push_back(found.runs[0].matched.sequence);
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
+}
+
+// Several lists of chains as one.
+std::vector<testing::EpilogueChain> Joined(
+    std::initializer_list<std::vector<testing::EpilogueChain>> lists) {
+  std::vector<testing::EpilogueChain> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
 }
 
 }  // namespace
@@ -325,19 +339,13 @@ std::vector<KernelJob> ResidentKernels(const DeviceModel& model, size_t count) {
       double best_us = 0;
       int64_t most = 0;
       Schedule best, largest;
-      for (const Schedule& s : [&] {
-             std::vector<Schedule> list;
-             RowOf(Dataflow::kResidentWeights)
-                 .enumerate(SpaceWalk(p, model, [&](const Schedule& s) {
-                   if (CheckSchedule(p, s, model).ok()) list.push_back(s);
-                 }));
-             return list;
-           }()) {
+      RowOf(Dataflow::kResidentWeights).enumerate(SpaceWalk(p, model, [&](const Schedule& s) {
+        if (!CheckSchedule(p, s, model).ok()) return;
         const double us = Predict(p, s, model).total_us;
         const int64_t sums = s.first.block_n + s.second.block_n + s.warpgroups_m;
         if (best_us == 0 || us < best_us) best_us = us, best = s;
         if (sums >= most) most = sums, largest = s;
-      }
+      }));
       if (best_us == 0) continue;
       jobs.Add(SampleSpec(p, best));
       jobs.Add(SampleSpec(p, largest));
@@ -347,46 +355,40 @@ std::vector<KernelJob> ResidentKernels(const DeviceModel& model, size_t count) {
 }
 
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
-  return KernelsOfEachKind(ResidualProblems(), model, count);
+  return KernelsOfChains(ResidualProblems(), model, count);
 }
 
+constexpr testing::EpilogueSizes kEpilogueSizes = {1024, 512, 520};
+
 std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count) {
-  constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
+  constexpr testing::EpilogueSizes kSizes = kEpilogueSizes;
   const testing::EpilogueTypes f32_bias{DType::kBF16, DType::kF32, DType::kBF16};
   const testing::EpilogueTypes f32{DType::kF16, DType::kF16, DType::kF32};
-  std::vector<testing::EpilogueChain> chains = testing::ProductEpilogues(f32_bias, kSizes);
-  for (const auto& more :
-       {testing::PairEpilogues(f32_bias, kSizes), testing::FusedEpilogues(f32_bias, kSizes),
-        testing::ProductEpilogues(f32, kSizes), testing::PairEpilogues(f32, kSizes),
-        testing::OtherEpilogues()}) {
-    chains.insert(chains.end(), more.begin(), more.end());
-  }
-  return KernelsOf(chains, model, count);
+  return KernelsOf(
+      Joined({testing::ProductEpilogues(f32_bias, kSizes), testing::PairEpilogues(f32_bias, kSizes),
+              testing::FusedEpilogues(f32_bias, kSizes), testing::ProductEpilogues(f32, kSizes),
+              testing::PairEpilogues(f32, kSizes), testing::OtherEpilogues()}),
+      model, count);
 }
 
 std::vector<KernelJob> MatrixKernels(const DeviceModel& model, size_t count) {
-  constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
   std::vector<testing::EpilogueChain> chains;
   for (const testing::EpilogueTypes& types : testing::kMatrixTypes) {
-    for (const auto& more :
-         {testing::MatrixEpilogues(types, kSizes), testing::FusedEpilogues(types, kSizes)}) {
-      chains.insert(chains.end(), more.begin(), more.end());
-    }
+    chains = Joined({chains, testing::MatrixEpilogues(types, kEpilogueSizes),
+                     testing::FusedEpilogues(types, kEpilogueSizes)});
   }
   return KernelsOf(chains, model, count);
 }
 
 std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count) {
-  constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
-  std::vector<testing::EpilogueChain> chains =
-      testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes);
-  for (const auto& more :
-       {testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF32}, kSizes),
-        testing::AuxEpilogues({DType::kBF16, DType::kBF16, DType::kBF16, DType::kF32}, kSizes),
-        testing::OtherEpilogues(true)}) {
-    chains.insert(chains.end(), more.begin(), more.end());
-  }
-  return KernelsOf(chains, model, count);
+  const auto of = [](const testing::EpilogueTypes& types) {
+    return testing::AuxEpilogues(types, kEpilogueSizes);
+  };
+  return KernelsOf(Joined({of({DType::kBF16, DType::kF32, DType::kBF16}),
+                           of({DType::kF16, DType::kF16, DType::kF32}),
+                           of({DType::kBF16, DType::kBF16, DType::kBF16, DType::kF32}),
+                           testing::OtherEpilogues(true)}),
+                   model, count);
 }
 
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
@@ -402,7 +404,7 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
     SetFactor(&p, 1, RowFactor::kNone);
     list.push_back(p);
   }
-  return KernelsOfEachKind(list, model, count);
+  return KernelsOfChains(list, model, count);
 }
 
 std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count) {
@@ -424,7 +426,7 @@ std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count
   ProductSequence conv = MatchProducts(problem->chain, 8)->sequence;
   for (int i = 0; i < 2; ++i) SetColumnScale(&conv, i, DType::kBF16);
   list.push_back(conv);
-  return KernelsOfEachKind(list, model, count);
+  return KernelsOfChains(list, model, count);
 }
 
 // One schedule for each dataflow, tile and way to share, if a warpgroup's tile is wide.
@@ -468,7 +470,7 @@ std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count) {
 }
 
 std::vector<KernelJob> TransposedKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   for (const bool k_is_m : {false, true}) {
     for (const ProductSequence& chain : ResidualProblems()) {
       ProductSequence p = FirstOf(chain);
@@ -485,23 +487,23 @@ std::vector<KernelJob> TransposedKernels(const DeviceModel& model, size_t count)
           SetResidual(&p, Residual::kNone);
           p[0].result = DType::kF32;
         }
-        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        list.push_back(p);
       }
     }
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
 }
 
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   for (ProductSequence p : ResidualProblems()) {
     ProductSequence q = FirstOf(p);
     q.m = 48;
     SetResidual(&q, ResidualOf(p));
     SetNorm(&q, 0, 1e-6f);
-    for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
+    list.push_back(q);
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
 }
 
 // Sets the elements of a single GEMM's operands.
@@ -510,7 +512,7 @@ void SetElements(ProductSequence* p, DType element) {
 }
 
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   const DType results[] = {DType::kF32, DType::kBF16, DType::kF16};
   int turn = 0;
   for (const bool pair : {false, true}) {
@@ -527,20 +529,20 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
         if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
         if (!blocks && turn % 4 == 1) p[0].accumulate = Accumulate::kFast;
         if (!blocks && turn % 4 == 3) SetElements(&p, DType::kS8);
-        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        list.push_back(p);
         SetResidual(&p, Residual::kNone);
         p[0].n = 2048;
         SetQuantized(&p, turn % 3 == 0 ? QuantizeRule{} : QuantizeRule{128, 1e-10f, 0, false});
-        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        list.push_back(p);
         ++turn;
       }
     }
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
 }
 
 std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   int turn = 0;
   for (const bool pair : {false, true}) {
     for (const int64_t m : {1, 16, 64, 128, 512}) {
@@ -554,31 +556,31 @@ std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count)
         if (turn % 3 == 0) SetScale(&p, 0, 0.125f);
         if (turn % 4 > 1) SetFactor(&p, 0, turn % 4 == 2 ? RowFactor::kF32 : RowFactor::kElement);
         p[0].result = DType::kF32;
-        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        list.push_back(p);
         ++turn;
       }
     }
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
 }
 
 std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   for (const ScaleKind kind : {ScaleKind::kVector, ScaleKind::kBlock}) {
     for (const int64_t m : {16, 128, 512}) {
       for (const int64_t rows : {0, 8192}) {
         ProductSequence p = MakeSequence(m, MakeProduct(2048, 4224, Activation::kSilu, rows == 0));
         SetCodes(&p, DType::kF32, kind, kind);
         SetScaleStrides(&p, rows);
-        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        list.push_back(p);
       }
     }
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
 }
 
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
-  JobList jobs(model);
+  std::vector<ProductSequence> list;
   for (const int channels : {8, 24, 40, 72, 136}) {
     for (const char* weights : {"OHWI", "HWIO"}) {
       const auto problem = ParseProblem(absl::StrCat(
@@ -586,9 +588,7 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
           channels, " weights=", weights));
       const auto matched = MatchProducts(problem->chain, 8);
       if (!matched.ok()) continue;
-      for (const ProductSequence& p : {matched->sequence, FirstOf(matched->sequence)}) {
-        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
-      }
+      list.insert(list.end(), {matched->sequence, FirstOf(matched->sequence)});
     }
   }
   // In groups: several that share a tile, one of a line, one of more than a subtile.
@@ -597,10 +597,9 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
         "conv b=8 ic=72 h=20 w=14 oc=72 k=3 groups=3 act=relu scale=1 bias=1 residual=before",
         "conv b=8 ic=192 h=1 w=99 oc=192 k=1,128 pad=0,0,64,64 groups=4 bias=1",
         "conv b=8 ic=448 h=14 w=14 oc=448 k=3 groups=4 act=relu stride=2 pad=1"}) {
-    const ProductSequence p = MatchProducts(ParseProblem(line)->chain, 8)->sequence;
-    for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+    list.push_back(MatchProducts(ParseProblem(line)->chain, 8)->sequence);
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOfEachKind(list, model, count);
 }
 
 std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int count) {
