@@ -22,24 +22,8 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   std::vector<CompileJob> jobs;
   std::set<std::string> sources;
   std::vector<testing::AttentionForm> forms = testing::AttentionForms();
-  for (const int64_t head : {32, 64, 96, 128}) {
-    testing::AttentionForm form;
-    form.batch = 16, form.heads = 12, form.rows = form.keys = 1500, form.head = head;
+  for (const testing::AttentionForm& form : testing::AttentionForms("compiled")) {
     forms.push_back(form);
-    form.term = testing::AttentionForm::Term::kCausal;
-    forms.push_back(form);
-  }
-  // Small heads in small layers, in one tile of keys and in several.
-  for (const int64_t head : {8, 16, 32}) {
-    for (const int64_t keys : {50, 197, 1000}) {
-      testing::AttentionForm form;
-      form.batch = 2, form.heads = 4, form.rows = form.keys = keys, form.head = head;
-      forms.push_back(form);
-      form.layout = testing::AttentionForm::Layout::kRowsFirst;
-      form.term = keys == 197 ? testing::AttentionForm::Term::kOfHeads
-                              : testing::AttentionForm::Term::kCausal;
-      forms.push_back(form);
-    }
   }
   for (const testing::AttentionForm& form : forms) {
     const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
@@ -53,9 +37,7 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
     }
   }
   // Strides that 32 bits do not hold.
-  testing::AttentionForm far;
-  far.batch = 2, far.heads = 3, far.rows = far.keys = 49, far.head = 32;
-  far.term = testing::AttentionForm::Term::kOfHeads;
+  const testing::AttentionForm far = testing::ReadAttentionForm("2x3 49x49 32 of_heads");
   const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(far)));
   AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
   for (ScoreStep& step : problem.steps) {

@@ -55,28 +55,9 @@ TEST_F(Attention, InEverySpellingIsRight) {
   ExpectAll(Forms(), PrepareOptions::Choice::kBest, false);
 }
 
-// Problems whose items are several for a cluster, of which the last may have fewer rows.
-std::vector<AttentionForm> SplitForms() {
-  std::vector<AttentionForm> forms;
-  const auto add = [&](int64_t heads, int64_t group, int64_t rows, int64_t keys, int64_t head,
-                       int64_t value_head) {
-    forms.push_back({.batch = 3, .heads = heads, .rows = rows, .keys = keys, .head = head});
-    forms.back().group = group;
-    forms.back().value_head = value_head;
-    return &forms.back();
-  };
-  add(12, 4, 1, 1030, 128, 128);
-  add(6, 3, 1, 1024, 64, 64)->term = AttentionForm::Term::kOfKeys;
-  add(5, 1, 70, 1100, 40, 72)->wide = true;
-  add(2, 1, 130, 1025, 64, 8)->term = AttentionForm::Term::kMask;
-  add(4, 1, 7, 1090, 80, 24)->term = AttentionForm::Term::kCausalBehind;
-  add(8, 2, 1, 1050, 96, 96)->of_m = true;
-  return forms;
-}
-
 // One cluster takes all items, or two do: they wait for one another before each item but the first.
 TEST_F(Attention, OfSplitKeysIsRightInEverySchedule) {
-  for (const AttentionForm& form : SplitForms()) {
+  for (const AttentionForm& form : testing::AttentionForms("split")) {
     const auto normal = Got(NormalFormOf(std::make_shared<const Chain>(MakeAttention(form))));
     const GraphCase c = {form.Name(), "", *normal->chain, form.of_m ? 2 : 1};
     const auto runs = Got(StitchRuns::Make(ports(), c, 1));
@@ -107,9 +88,8 @@ TEST_F(Attention, OfSplitKeysIsRightInEverySchedule) {
 
 // Prediction chooses split keys where a block for each item would leave the chip idle.
 TEST_F(Attention, OfFewRowsIsSplit) {
-  AttentionForm form;
-  form.heads = 32, form.group = 4, form.rows = 1, form.keys = 4096, form.head = 128;
-  const auto normal = Got(NormalFormOf(std::make_shared<const Chain>(MakeAttention(form))));
+  const Chain chain = MakeAttention(testing::ReadAttentionForm("1x32 1x4096 128 group4"));
+  const auto normal = Got(NormalFormOf(std::make_shared<const Chain>(chain)));
   const auto planned = Got(PlanChain(*normal->chain, 1, ports().model, {}));
   ASSERT_EQ(planned.chosen.kernels.size(), 1u);
   EXPECT_GT(AttentionKernels::ScheduleOf(planned.chosen.kernels[0].spec).splits, 1);

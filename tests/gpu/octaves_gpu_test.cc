@@ -356,9 +356,8 @@ TEST_F(Octaves, OfScalesInAttention) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const int64_t keys : {int64_t{200}, int64_t{300}}) {  // one tile, and several
       for (const int octave : {-40, -20, 0, 10, 20, 24, 26, 28, 29, 30, 32, 36, 46, 60}) {
-        testing::AttentionForm form;
-        form.heads = 2, form.rows = kRows, form.keys = keys, form.head = kHead;
-        form.dtype = dtype;
+        testing::AttentionForm form{
+            .heads = 2, .rows = kRows, .keys = keys, .head = kHead, .dtype = dtype};
         form.scale = std::ldexp(1.7, octave);
         const Chain chain = testing::MakeAttention(form);
         for (const auto& [most, other] : {std::pair(3.0f, 3.0f), {-3.0f, -3.0f}, {2.0f, -1.0f}}) {

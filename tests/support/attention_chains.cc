@@ -1,5 +1,6 @@
 #include "tests/support/attention_chains.h"
 
+#include "tests/support/files.h"
 #include "tests/support/read_chain.h"
 
 namespace sinter::testing {
@@ -130,100 +131,72 @@ class AttentionMaker {
   ChainReader r_;
 };
 
-// Adds forms of decoding: few rows and many keys, which blocks of a cluster share, and heads that
-// share keys.
-void AddFewRows(std::vector<AttentionForm>* forms) {
-  const auto add = [&](int64_t batch, int64_t heads, int64_t group, int64_t rows, int64_t keys,
-                       int64_t head) {
-    forms->push_back({.batch = batch, .heads = heads, .rows = rows, .keys = keys, .head = head});
-    forms->back().group = group;
-    return &forms->back();
-  };
-  add(1, 32, 4, 1, 1024, 128);
-  add(8, 32, 4, 1, 1000, 128)->layout = FormLayout::kRowsFirst;
-  add(3, 28, 7, 1, 777, 128)->term = Term::kOfKeys;
-  add(2, 8, 8, 1, 4096, 64)->term = Term::kMask;
-  add(2, 8, 2, 1, 300, 72)->term = Term::kHiddenKeys;
-  forms->back().zero_unseen = true;
-  add(1, 2, 1, 1, 2000, 96)->wide = true;
-  add(2, 6, 3, 1, 513, 64)->term = Term::kOfHeads;
-  add(1, 4, 1, 5, 1500, 64)->dtype = DType::kF16;
-  add(1, 4, 2, 4, 777, 128)->term = Term::kCausalBehind;
-  add(2, 3, 1, 70, 900, 40)->term = Term::kOfKeys;
-  add(4, 16, 4, 1, 640, 128)->of_m = true;
-  add(4, 8, 2, 1, 520, 80)->of_m = true;
-  forms->back().term = Term::kOfKeys;
-  forms->back().layout = FormLayout::kRowsFirst;
+constexpr const char* kLayouts[] = {"heads_first", "rows_first", "packed"};
+constexpr const char* kTerms[] = {"plain",       "of_heads", "of_keys", "mask",
+                                  "hidden_keys", "windows",  "causal",  "causal_behind"};
+struct Flag {
+  const char* name;
+  bool AttentionForm::*field;
+};
+constexpr Flag kFlags[] = {{"scale_first", &AttentionForm::scale_first},
+                           {"rounds", &AttentionForm::rounds},
+                           {"divides", &AttentionForm::divides},
+                           {"batched", &AttentionForm::batched},
+                           {"wide", &AttentionForm::wide},
+                           {"zero_unseen", &AttentionForm::zero_unseen}};
+
+// Whether `word` says a layout, a term or a flag.
+bool SetNamed(const std::string& word, AttentionForm* form) {
+  for (size_t i = 0; i < std::size(kLayouts); ++i) {
+    if (word == kLayouts[i]) return form->layout = static_cast<FormLayout>(i), true;
+  }
+  for (size_t i = 0; i < std::size(kTerms); ++i) {
+    if (word == kTerms[i]) return form->term = static_cast<Term>(i), true;
+  }
+  for (const Flag& flag : kFlags) {
+    if (word == flag.name) return form->*flag.field = true;
+  }
+  if (word == "of_m") return form->of_m = true;
+  if (word == "f16") form->dtype = DType::kF16;
+  return word == "f16";
 }
 
 }  // namespace
 
 std::string AttentionForm::Name() const {
-  static constexpr const char* kLayouts[] = {"heads_first", "rows_first", "packed"};
-  static constexpr const char* kTerms[] = {"plain",       "of_heads", "of_keys", "mask",
-                                           "hidden_keys", "windows",  "causal",  "causal_behind"};
   std::string name = absl::StrCat(NameOf(dtype), "_", of_m ? "M" : absl::StrCat(batch), "x", heads,
                                   "_", rows, "x", keys, "_", head);
   if (value_head > 0) absl::StrAppend(&name, "_", value_head);
   absl::StrAppend(&name, "_", kLayouts[static_cast<int>(layout)], "_",
                   kTerms[static_cast<int>(term)]);
   if (group > 1) absl::StrAppend(&name, "_group", group);
-  if (scale_first) name += "_scale_first";
-  if (rounds) name += "_rounds";
-  if (divides) name += "_divides";
-  if (batched) name += "_batched";
-  if (wide) name += "_wide";
-  if (zero_unseen) name += "_zero_unseen";
+  for (const Flag& flag : kFlags) {
+    if (this->*flag.field) absl::StrAppend(&name, "_", flag.name);
+  }
   return name;
 }
 
 Chain MakeAttention(const AttentionForm& form) { return AttentionMaker(form).Make(); }
 
-std::vector<AttentionForm> AttentionForms() {
+AttentionForm ReadAttentionForm(const std::string& text) {
+  AttentionForm form;
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  bool read = std::sscanf(text.c_str(), "%ldx%ld %ldx%ld %ld", &form.batch, &form.heads, &form.rows,
+                          &form.keys, &form.head) == 5;
+  for (size_t i = 3; i < words.size(); ++i) {
+    read &= std::sscanf(words[i].c_str(), "group%ld", &form.group) == 1 ||
+            std::sscanf(words[i].c_str(), "value%ld", &form.value_head) == 1 ||
+            SetNamed(words[i], &form);
+  }
+  if (!read) throw std::runtime_error("not a form of attention: " + text);
+  return form;
+}
+
+std::vector<AttentionForm> AttentionForms(const std::string& section) {
   std::vector<AttentionForm> forms;
-  const auto add = [&](int64_t batch, int64_t heads, int64_t rows, int64_t keys, int64_t head) {
-    forms.push_back({.batch = batch, .heads = heads, .rows = rows, .keys = keys, .head = head});
-    return &forms.back();
-  };
-  add(2, 12, 128, 128, 64)->rounds = true;
-  add(2, 12, 512, 512, 64);
-  add(2, 4, 197, 197, 64)->layout = FormLayout::kRowsFirst;
-  add(2, 3, 1, 16, 64);
-  add(1, 2, 17, 33, 32)->divides = true;
-  add(3, 2, 77, 333, 96)->layout = FormLayout::kRowsFirst;
-  add(2, 2, 300, 1000, 128);
-  add(2, 2, 300, 40, 40)->wide = true;
-  add(2, 2, 1024, 1024, 32)->dtype = DType::kF16;
-  add(2, 2, 130, 200, 80)->scale_first = true;
-  add(4, 2, 64, 8, 64);
-  add(2, 3, 1, 500, 64)->layout = FormLayout::kRowsFirst;
-  add(2, 4, 160, 160, 72)->layout = FormLayout::kPacked;
-  forms.back().dtype = DType::kF16;
-  add(2, 4, 197, 197, 64)->batched = true;
-  add(2, 3, 100, 180, 64)->value_head = 32;
-  add(2, 3, 200, 280, 32)->value_head = 128;
-  for (const int64_t rows : {49, 144, 250}) {
-    for (const Term term : {Term::kOfHeads, Term::kOfKeys, Term::kMask, Term::kHiddenKeys,
-                            Term::kWindows, Term::kCausal}) {
-      add(4, 3, rows, rows, rows == 144 ? 64 : 32)->term = term;
-      if (rows == 250) forms.back().layout = FormLayout::kPacked;
-    }
+  for (const std::string& line : SectionOf("tests/support/attention_forms.txt", section)) {
+    forms.push_back(ReadAttentionForm(line));
   }
-  for (const Term term : {Term::kOfKeys, Term::kMask, Term::kCausal}) {
-    add(2, 2, 100, 260, 64)->term = term;
-    forms.back().zero_unseen = true;
-  }
-  add(2, 8, 70, 150, 64)->group = 4;
-  add(2, 4, 70, 150, 64)->group = 2;
-  forms.back().layout = FormLayout::kRowsFirst;
-  add(2, 2, 40, 300, 64)->term = Term::kCausalBehind;
-  add(2, 2, 300, 200, 64)->term = Term::kCausal;
-  add(2, 2, 600, 600, 128)->term = Term::kCausal;
-  add(8, 3, 49, 49, 32)->term = Term::kOfHeads;
-  forms.back().of_m = true;
-  add(8, 3, 197, 197, 64)->of_m = true;
-  forms.back().layout = FormLayout::kPacked;
-  AddFewRows(&forms);
   return forms;
 }
 

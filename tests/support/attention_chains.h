@@ -41,8 +41,12 @@ struct AttentionForm {
 
 Chain MakeAttention(const AttentionForm& form);
 
-// Every layout and term at odd and even extents, some of few rows: some fifty.
-std::vector<AttentionForm> AttentionForms();
+// "2x12 128x64 64 causal f16 value32 group4 of_m": batch x heads, rows x keys, head, then layouts,
+// terms and flags by their names. Another text ends the test.
+AttentionForm ReadAttentionForm(const std::string& text);
+
+// Those of a section of attention_forms.txt.
+std::vector<AttentionForm> AttentionForms(const std::string& section = "all");
 
 // An encoder's layer with attention inside: projection of q, k and v, attention, projection with
 // residual, layer norm, and a two-layer perceptron with residual. [batch, rows, heads * head].

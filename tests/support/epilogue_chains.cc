@@ -38,8 +38,7 @@ class Maker {
   ValueId OneNumber(DType dtype) { return Spread(b_.Input({dtype, {}}).value()); }
   ValueId Product(ValueId rows) {
     const TensorType type{types_.dtype, {Dim::Constant(sizes_.n), Dim::Constant(sizes_.k)}};
-    const ValueId w = b_.Input(type, {true, {}, ""}).value();
-    return b_.Matmul(rows, w, false, true).value();
+    return b_.Matmul(rows, b_.Input(type, {true, {}, ""}).value(), false, true).value();
   }
   ValueId Biased(ValueId rows) {
     const ValueId y = Product(rows);
@@ -69,18 +68,12 @@ struct Named {
 };
 
 // A section of epilogues.txt.
-std::vector<Named> SectionOf(const std::string& section) {
+std::vector<Named> EntriesOf(const std::string& section) {
   std::vector<Named> list;
-  bool inside = false;
-  for (const std::string& line : LinesOf("tests/support/epilogues.txt")) {
-    if (line[0] == '[') {
-      inside = line == absl::StrCat("[", section, "]");
-    } else if (inside && line[0] == ' ') {
-      absl::StrAppend(&list.back().text, line);
-    } else if (inside) {
-      const size_t colon = line.find(':');
-      list.push_back({line.substr(0, colon), line.substr(colon + 1)});
-    }
+  for (const std::string& line : SectionOf("tests/support/epilogues.txt", section)) {
+    const size_t colon = line.find(':');
+    if (line[0] == ' ') absl::StrAppend(&list.back().text, line);
+    if (line[0] != ' ') list.push_back({line.substr(0, colon), line.substr(colon + 1)});
   }
   return list;
 }
@@ -105,7 +98,7 @@ Chain FromText(const EpilogueTypes& types, const EpilogueSizes& sizes, std::stri
 std::vector<EpilogueChain> ChainsOf(const std::string& section, const EpilogueTypes& types,
                                     const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  for (const Named& one : SectionOf(section)) {
+  for (const Named& one : EntriesOf(section)) {
     list.push_back({one.name, FromText(types, sizes, one.text)});
   }
   return list;
@@ -192,8 +185,7 @@ class RandomMaker {
 
   ValueId Columns(DType dtype) {
     ChainBuilder& b = m_->builder();
-    const ValueId v = b.Input({dtype, {dims_.back()}}, {true, {}, ""}).value();
-    return b.Broadcast(v, dims_).value();
+    return b.Broadcast(b.Input({dtype, {dims_.back()}}, {true, {}, ""}).value(), dims_).value();
   }
   ValueId Leaf() {
     const DType dtype = Coin() ? m_->dtype() : DType::kF32;
@@ -267,7 +259,7 @@ EpilogueChain RandomEpilogue(uint64_t seed) {
 std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  for (const Named& one : SectionOf("products")) {
+  for (const Named& one : EntriesOf("products")) {
     list.push_back({one.name, FromText(types, sizes, Behind(one))});
   }
   return list;
@@ -275,7 +267,7 @@ std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
 
 std::vector<EpilogueChain> MatrixEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
-  for (const Named& one : SectionOf("products")) {
+  for (const Named& one : EntriesOf("products")) {
     if (!absl::StrContains(one.text, "<m>")) continue;
     list.push_back({one.name, FromText(types, sizes, Behind(one))});
   }

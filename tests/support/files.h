@@ -23,6 +23,19 @@ inline std::vector<std::string> LinesOf(const std::filesystem::path& path) {
   return lines;
 }
 
+// Those of the section that begins with a line "[section]".
+inline std::vector<std::string> SectionOf(const std::filesystem::path& path,
+                                          absl::string_view section) {
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::string& line : LinesOf(path)) {
+    const bool begins = line[0] == '[';
+    if (begins) inside = line == absl::StrCat("[", section, "]");
+    if (inside && !begins) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 // A new folder in `base`, by default $TMPDIR or /tmp. It and all in it are removed at the end.
 class TempDir {
  public:
