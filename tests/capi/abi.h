@@ -32,6 +32,7 @@ using ChainPtr = std::unique_ptr<sinter_chain, Releaser<sinter_chain_release>>;
 using PlanPtr = std::unique_ptr<sinter_plan, Releaser<sinter_plan_release>>;
 using SearchPtr = std::unique_ptr<sinter_search, Releaser<sinter_search_release>>;
 using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
+using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
 using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
 using TextPtr = std::unique_ptr<sinter_x_text, Releaser<sinter_x_text_release>>;
 
@@ -114,6 +115,22 @@ Ptr Made(sinter_status (*function)(Types...), Arguments... arguments) {
   typename Ptr::pointer made = nullptr;
   Ok(function, arguments..., &made);
   return Ptr(made);
+}
+
+// The same, of a call that may fail: then `made` is null.
+template <typename Ptr, typename... Types, typename... Arguments>
+Result TryMake(Ptr* made, sinter_status (*function)(Types...), Arguments... arguments) {
+  typename Ptr::pointer raw = nullptr;
+  const Result result = Try(function, arguments..., &raw);
+  made->reset(raw);
+  return result;
+}
+
+// Waits for the slot's build; what its prepare returned. `most_us` < 0: without limit.
+inline Result AwaitBuild(const SlotPtr& slot, int64_t most_us = -1) {
+  const PendingPtr build = Made<PendingPtr>(sinter_slot_get_build, slot.get());
+  PlanPtr plan;
+  return TryMake(&plan, sinter_pending_get, build.get(), most_us);
 }
 
 // Options with their size: Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT}).

@@ -187,9 +187,7 @@ sinter_scaled ScaledInput(sinter_chain* chain, int64_t rows, int64_t columns) {
 }
 
 Digest FinishedDigest(sinter_chain* chain, std::vector<sinter_value> outputs) {
-  for (const sinter_value value : outputs) {
-    Ok(sinter_chain_add_output, chain, value, nullptr);
-  }
+  for (const sinter_value value : outputs) Ok(sinter_chain_add_output, chain, value, nullptr);
   Ok(sinter_chain_finish, chain);
   return DigestOf(chain);
 }
@@ -273,8 +271,7 @@ TEST(ScaledAbi, ProductsOfExpertsAreThoseOfTheText) {
     sinter_chain* c = one.get();
     const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64);
     const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
-    const sinter_scaled w = matrices(c, 48, 64);
-    Ok(sinter_chain_add_scaled_grouped_matmul, c, a, w, ids, nullptr, &y);
+    Ok(sinter_chain_add_scaled_grouped_matmul, c, a, matrices(c, 48, 64), ids, nullptr, &y);
     EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
               DigestOfText("scaled_grouped_matmul m=M experts=6 top=2 n=48 k=64"));
   }

@@ -91,6 +91,21 @@ std::vector<Result> CreateBoth(
   return results;
 }
 
+// Groups whose exchange uses `sides`, which outlive it.
+std::vector<GroupPtr> GroupsOf(const Side (&sides)[2], uint32_t flags = 0) {
+  sinter_group* made[2] = {};
+  for (const Result& result : CreateBoth(
+           *sides[0].meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
+             options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
+             options.flags = flags;
+           })) {
+    EXPECT_EQ(result.status, SINTER_OK) << result.message;
+  }
+  std::vector<GroupPtr> groups;
+  for (sinter_group* group : made) groups.emplace_back(group);
+  return groups;
+}
+
 TEST(Group, AnErrorBeforeTheExchangeIsToldToTheOthers) {
   Meeting meeting;
   sinter_group* made[2] = {};
@@ -113,14 +128,7 @@ TEST(Group, AnErrorBeforeTheExchangeIsToldToTheOthers) {
 TEST(Group, ClosesOnAllRanks) {
   Meeting meeting;
   const Side sides[2] = {{&meeting, 0}, {&meeting, 1}};  // as long as the exchange is used
-  sinter_group* made[2] = {};
-  for (const Result& result :
-       CreateBoth(meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
-         options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
-       })) {
-    ASSERT_EQ(result.status, SINTER_OK) << result.message;
-  }
-  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
+  const std::vector<GroupPtr> groups = GroupsOf(sides);
   std::thread other([&] { EXPECT_TRUE(Ok(sinter_group_close, groups[1].get())); });
   EXPECT_TRUE(Ok(sinter_group_close, groups[0].get()));
   other.join();
@@ -132,15 +140,8 @@ TEST(Group, ClosesOnAllRanks) {
 TEST(Group, SharesMemoryByFileDescriptorsWhereAskedTo) {
   Meeting meeting;
   const Side sides[2] = {{&meeting, 0}, {&meeting, 1}};
+  const std::vector<GroupPtr> groups = GroupsOf(sides, SINTER_GROUP_DESCRIPTORS);
   sinter_group* made[2] = {};
-  for (const Result& result :
-       CreateBoth(meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
-         options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
-         options.flags = SINTER_GROUP_DESCRIPTORS;
-       })) {
-    ASSERT_EQ(result.status, SINTER_OK) << result.message;
-  }
-  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
   EXPECT_EQ(sinter_group_get_status(groups[0].get(), nullptr, nullptr), SINTER_OK);
   const auto results =
       CreateBoth(meeting, made, [](int r, sinter_group_options& options, sinter_context*&) {
@@ -229,14 +230,7 @@ TEST(Group, SaysHowLargeARoomIs) {
 TEST(Group, AWrongBufferCountIsFoundBehindTheExchange) {
   Meeting meeting;
   const Side sides[2] = {{&meeting, 0}, {&meeting, 1}};
-  sinter_group* made[2] = {};
-  for (const Result& result :
-       CreateBoth(meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
-         options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
-       })) {
-    ASSERT_EQ(result.status, SINTER_OK) << result.message;
-  }
-  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
+  const std::vector<GroupPtr> groups = GroupsOf(sides);
   const ContextPtr target = MakeTarget();
   const ChainPtr chain = FromText("all_reduce rows=M cols=64 ranks=2");
   const auto plan = Made<PlanPtr>(sinter_prepare, target.get(), chain.get(), 16, nullptr);

@@ -14,6 +14,13 @@ namespace {
 
 using sinter::testing::FakeWorld;
 
+std::string DataflowOf(const PlanPtr& plan) {
+  return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
+}
+std::string DataflowOf(const SlotPtr& slot) {
+  return DataflowOf(Made<PlanPtr>(sinter_slot_acquire, slot.get()));
+}
+
 class MeasuredSlot : public testing::Test {
  protected:
   void SetUp() override {
@@ -32,18 +39,10 @@ class MeasuredSlot : public testing::Test {
   // With its plan built.
   SlotPtr Create(uint32_t flags = 0, int32_t measure = 0) {
     const auto options = Sized(sinter_prepare_options{.measure = measure});
-    sinter_slot* slot = nullptr;
-    Ok(sinter_slot_create, context_.get(), chain_.get(), 16, &options, flags, &slot);
-    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot);
-    sinter_plan* plan = nullptr;
-    Ok(sinter_pending_get, owned.get(), -1, &plan);
-    sinter_plan_release(plan);
-    return SlotPtr(slot);
-  }
-  static std::string DataflowOf(const SlotPtr& slot) {
-    const PlanPtr owned = Made<PlanPtr>(sinter_slot_acquire, slot.get());
-    return std::string(
-        NameOf(ProductOf(owned.get()->prepared->plan().kernels[0].spec).schedule.dataflow));
+    SlotPtr slot =
+        Made<SlotPtr>(sinter_slot_create, context_.get(), chain_.get(), 16, &options, flags);
+    EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
+    return slot;
   }
   template <typename Condition>
   static bool Await(Condition&& holds) {
@@ -185,13 +184,6 @@ class StandInSlots : public testing::Test {
     const PlanPtr owned = Made<PlanPtr>(sinter_slot_acquire, slot.get());
     return owned.get()->prepared->plan().IsStandIn();
   }
-  sinter_status Await(const SlotPtr& slot) {
-    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot.get());
-    sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_pending_get, owned.get(), -1, &plan);
-    sinter_plan_release(plan);
-    return result.status;
-  }
 
   sinter::testing::FakeWorld world_;
   ContextPtr context_;
@@ -203,14 +195,14 @@ TEST_F(StandInSlots, HaveThemAtOnceAndThenThePlan) {
   const SlotPtr slot = Create(0);
   EXPECT_TRUE(StandsIn(slot));
   EXPECT_GE(sinter_slot_get_generation(slot.get()), 1u);
-  EXPECT_EQ(Await(slot), SINTER_OK);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
   EXPECT_FALSE(StandsIn(slot));
 }
 
 TEST_F(StandInSlots, KeepThemUntilASwitchOfAManualSlot) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
-  EXPECT_EQ(Await(slot), SINTER_OK);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   EXPECT_TRUE(StandsIn(slot));
   Ok(sinter_slot_switch, slot.get());
   EXPECT_FALSE(StandsIn(slot));
@@ -219,7 +211,7 @@ TEST_F(StandInSlots, KeepThemUntilASwitchOfAManualSlot) {
 TEST_F(StandInSlots, KeepThemWhereNothingCanBeBuilt) {
   world_.has_compiler = false;
   const SlotPtr slot = Create(0);
-  EXPECT_EQ(Await(slot), SINTER_UNAVAILABLE);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_UNAVAILABLE);
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 1u);
   EXPECT_TRUE(StandsIn(slot));
 }
@@ -234,7 +226,7 @@ TEST_F(StandInSlots, ReleaseTheEngineOnceTheCallerHasReleasedAll) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   const std::weak_ptr<sinter::Engine> engine = context_->engine;
   SlotPtr slot = Create(0);
-  EXPECT_EQ(Await(slot), SINTER_OK);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   slot.reset();
   context_.reset();
   EXPECT_TRUE(engine.expired());
@@ -259,19 +251,12 @@ class TunedSlot : public testing::Test {
     return ContextPtr(context);
   }
   SlotPtr Create() {
-    sinter_slot* slot = nullptr;
-    Ok(sinter_slot_create, context_.get(), chain_.get(), 16, nullptr, 0, &slot);
-    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot);
-    sinter_plan* plan = nullptr;
-    Ok(sinter_pending_get, owned.get(), -1, &plan);
-    sinter_plan_release(plan);
-    return SlotPtr(slot);
+    SlotPtr slot = Made<SlotPtr>(sinter_slot_create, context_.get(), chain_.get(), 16, nullptr, 0);
+    EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
+    return slot;
   }
   static PlanPtr Acquire(const SlotPtr& slot) {
     return Made<PlanPtr>(sinter_slot_acquire, slot.get());
-  }
-  static std::string DataflowOf(const PlanPtr& plan) {
-    return std::string(NameOf(ProductOf(plan->prepared->plan().kernels[0].spec).schedule.dataflow));
   }
   // What another context prepares that reads the set of this tuning.
   PlanPtr Tuned() {

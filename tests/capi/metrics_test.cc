@@ -133,11 +133,11 @@ TEST(Metrics, PlansAreCountedApartFromKernels) {
   const ChainPtr chain = FromText(kSmall);
   for (const bool cold : {true, false}) {
     const ContextPtr context = MakeTarget(folder.path().c_str());
-    sinter_plan* plan = nullptr;
-    const Result prepared = Try(sinter_prepare, context.get(), chain.get(), 20, nullptr, &plan);
+    PlanPtr plan;
+    const Result prepared = TryMake(&plan, sinter_prepare, context.get(), chain.get(), 20, nullptr);
     if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
     ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
-    sinter_plan_release(plan);
+    plan.reset();
     Metrics(context);  // asks for the records to be counted
     Ok(sinter_x_cache_flush, context.get());
     const auto families = Parse(Metrics(context));
@@ -168,10 +168,9 @@ TEST(Metrics, AWarningOfTheFileNamesItsVariable) {
                                    .log = Messages::Callback,
                                    .log_user_data = reinterpret_cast<uintptr_t>(&log)});
   ASSERT_EQ(setenv("SINTER_METRICS_FILE", (folder.path() + "/none/x").c_str(), 1), 0);
-  sinter_context* context = nullptr;
-  Ok(sinter_context_create, &options, &context);
+  ContextPtr context = Made<ContextPtr>(sinter_context_create, &options);
   unsetenv("SINTER_METRICS_FILE");
-  sinter_context_release(context);  // which waits for the thread that writes
+  context.reset();  // which waits for the thread that writes
   EXPECT_THAT(log.all, HasSubstr("SINTER_METRICS_FILE: create " + folder.path()));
 }
 

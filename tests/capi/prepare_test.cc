@@ -43,39 +43,36 @@ class PrepareAbi : public testing::Test {
     if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
     ASSERT_EQ(result.status, SINTER_OK) << result.message;
   }
-  void TearDown() override { sinter_plan_release(plan); }
-
-  Result Prepare(const ContextPtr& in, sinter_plan** out,
+  Result Prepare(const ContextPtr& in, PlanPtr* out,
                  const sinter_prepare_options* options = nullptr, int64_t m = 20) {
-    return Try(sinter_prepare, in.get(), chain.get(), m, options, out);
+    return TryMake(out, sinter_prepare, in.get(), chain.get(), m, options);
   }
 
   ScratchFolder folder;
   ContextPtr context = MakeTarget(folder.path().c_str());
   ChainPtr chain = FromText(kSmall);
-  sinter_plan* plan = nullptr;
+  PlanPtr plan;
 };
 
 TEST_F(PrepareAbi, APlanTellsItsBucketBuffersAndDigest) {
-  EXPECT_EQ(sinter_plan_get_bucket(plan), 32);
-  EXPECT_EQ(sinter_plan_get_buffer_count(plan), 4u);
+  EXPECT_EQ(sinter_plan_get_bucket(plan.get()), 32);
+  EXPECT_EQ(sinter_plan_get_buffer_count(plan.get()), 4u);
   EXPECT_NE(DigestOf(plan), Digest(32, 0));
 }
 
 TEST_F(PrepareAbi, ASearchTellsWhatAPrepareChoosesWhichDoesNotSearchAgain) {
   const uint64_t before = StatsOf(context).searched;
   const SearchPtr found = Search(context, chain, 100);
-  sinter_plan* prepared = nullptr;
+  PlanPtr prepared;
   EXPECT_EQ(Prepare(context, &prepared, nullptr, 100).status, SINTER_OK);
-  const PlanPtr own(prepared);
   EXPECT_EQ(StatsOf(context).searched, before + 1);
-  EXPECT_EQ(sinter_search_get_bucket(found.get()), sinter_plan_get_bucket(prepared));
+  EXPECT_EQ(sinter_search_get_bucket(found.get()), sinter_plan_get_bucket(prepared.get()));
   EXPECT_EQ(sinter_search_get_workspace_size(found.get()),
-            sinter_plan_get_workspace_size(prepared));
+            sinter_plan_get_workspace_size(prepared.get()));
 }
 
 TEST_F(PrepareAbi, APlanTellsTheMostRowsOfALaunch) {
-  EXPECT_EQ(sinter_plan_get_max_m(plan), 32);
+  EXPECT_EQ(sinter_plan_get_max_m(plan.get()), 32);
   const struct {
     const char* line;
     int64_t m, bucket, max_m;
@@ -87,19 +84,16 @@ TEST_F(PrepareAbi, APlanTellsTheMostRowsOfALaunch) {
   };
   for (const auto& c : cases) {
     const ChainPtr of = FromText(c.line);
-    sinter_plan* made = nullptr;
-    ASSERT_TRUE(Ok(sinter_prepare, context.get(), of.get(), c.m, nullptr, &made));
-    EXPECT_EQ(sinter_plan_get_bucket(made), c.bucket) << c.line;
-    EXPECT_EQ(sinter_plan_get_max_m(made), c.max_m) << c.line;
-    sinter_plan_release(made);
+    const PlanPtr made = Made<PlanPtr>(sinter_prepare, context.get(), of.get(), c.m, nullptr);
+    EXPECT_EQ(sinter_plan_get_bucket(made.get()), c.bucket) << c.line;
+    EXPECT_EQ(sinter_plan_get_max_m(made.get()), c.max_m) << c.line;
   }
 }
 
 TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
-  sinter_plan* again = nullptr;
+  PlanPtr again;
   ASSERT_EQ(Prepare(context, &again, nullptr, 32).status, SINTER_OK);
   EXPECT_EQ(DigestOf(plan), DigestOf(again));
-  sinter_plan_release(again);
   EXPECT_EQ(StatsOf(context).searched, 1u);
   EXPECT_EQ(StatsOf(context).nvrtc_loaded, 1u);
 
@@ -107,7 +101,6 @@ TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   ASSERT_EQ(Prepare(warm, &again).status, SINTER_OK);
   EXPECT_EQ(DigestOf(plan), DigestOf(again));
-  sinter_plan_release(again);
   const sinter_stats stats = StatsOf(warm);
   EXPECT_EQ(stats.searched, 0u);
   EXPECT_EQ(stats.kernels_compiled, 0u);
@@ -134,30 +127,30 @@ TEST_F(PrepareAbi, ADeniedToolchainNeitherServesNorCompiles) {
     }
   }
   EXPECT_EQ(deny(versions.c_str()).status, SINTER_OK);
-  sinter_plan* none = nullptr;
+  PlanPtr none;
   EXPECT_TRUE(Fails(Prepare(other, &none), SINTER_FAILED_PRECONDITION, "is denied"));
   EXPECT_GE(StatsOf(other).cache_other_toolchain, 1u);
   EXPECT_EQ(StatsOf(other).kernels_compiled, 0u);
 
   const auto options = Sized(
       sinter_context_options{.target = "h200", .cache_dir = "", .deny_toolchains = "everything"});
-  sinter_context* made = nullptr;
-  EXPECT_TRUE(Fails(Try(sinter_context_create, &options, &made), SINTER_INVALID_ARGUMENT,
+  ContextPtr made;
+  EXPECT_TRUE(Fails(TryMake(&made, sinter_context_create, &options), SINTER_INVALID_ARGUMENT,
                     "context.deny_toolchains"));
 }
 
 TEST_F(PrepareAbi, ExplainFollowsTheTwoCallPattern) {
   size_t required = 0;
-  Ok(sinter_plan_explain, plan, 0, nullptr, &required);
+  Ok(sinter_plan_explain, plan.get(), 0, nullptr, &required);
   ASSERT_GT(required, 40u);
   std::vector<char> text(required);
   size_t again = 0;
-  Ok(sinter_plan_explain, plan, text.size(), text.data(), &again);
+  Ok(sinter_plan_explain, plan.get(), text.size(), text.data(), &again);
   EXPECT_EQ(again, required);
   EXPECT_EQ(std::strlen(text.data()) + 1, required);
   EXPECT_THAT(text.data(), HasSubstr("m<=32"));
   char few[5] = {9, 9, 9, 9, 9};
-  Ok(sinter_plan_explain, plan, 4, few, &again);
+  Ok(sinter_plan_explain, plan.get(), 4, few, &again);
   EXPECT_EQ(few[3], '\0');
   EXPECT_EQ(few[4], 9);
   EXPECT_EQ(again, required);
@@ -167,10 +160,11 @@ TEST_F(PrepareAbi, LaunchingWithoutAGpuIsUnavailable) {
   const std::vector<sinter_device_ptr> buffers(4, 0x1000);
   const int64_t m = 20;
   sinter_binding* binding = nullptr;
-  EXPECT_EQ(Try(sinter_plan_bind, plan, 4, buffers.data(), 0x1000, &binding).status,
+  EXPECT_EQ(Try(sinter_plan_bind, plan.get(), 4, buffers.data(), 0x1000, &binding).status,
             SINTER_UNAVAILABLE);
-  EXPECT_EQ(Try(sinter_plan_launch, plan, nullptr, 1, &m, 4, buffers.data(), 0x1000, 0).status,
-            SINTER_UNAVAILABLE);
+  EXPECT_EQ(
+      Try(sinter_plan_launch, plan.get(), nullptr, 1, &m, 4, buffers.data(), 0x1000, 0).status,
+      SINTER_UNAVAILABLE);
   EXPECT_EQ(Try(sinter_tune, context.get(), chain.get(), m, nullptr).status, SINTER_UNAVAILABLE);
   sinter_device_ptr ptr = 0;
   EXPECT_EQ(Try(sinter_x_device_alloc, context.get(), 16, &ptr).status, SINTER_UNAVAILABLE);
@@ -196,27 +190,24 @@ TEST_F(PrepareAbi, NumbersOfTuningAreRefusedByName) {
 TEST_F(PrepareAbi, WrongCountsAreNamed) {
   const std::vector<sinter_device_ptr> buffers(4, 0x1000);
   sinter_binding* binding = nullptr;
-  EXPECT_TRUE(Fails(Try(sinter_plan_bind, plan, 3, buffers.data(), 0, &binding),
+  EXPECT_TRUE(Fails(Try(sinter_plan_bind, plan.get(), 3, buffers.data(), 0, &binding),
                     SINTER_INVALID_ARGUMENT, "buffer_count is 3, the plan binds 4"));
   sinter_x_text* source = nullptr;
-  EXPECT_EQ(Try(sinter_x_plan_get_source, plan, 99, &source).status, SINTER_OUT_OF_RANGE);
+  EXPECT_EQ(Try(sinter_x_plan_get_source, plan.get(), 99, &source).status, SINTER_OUT_OF_RANGE);
 }
 
 TEST_F(PrepareAbi, MustHitIsAMissOnAnEmptyCacheAndServesAWarmOne) {
   const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
-  sinter_plan* other = nullptr;
-  const ContextPtr empty = MakeTarget();
-  EXPECT_EQ(Prepare(empty, &other, &options).status, SINTER_ERROR_CACHE_MISS);
+  PlanPtr other;
+  EXPECT_EQ(Prepare(MakeTarget(), &other, &options).status, SINTER_ERROR_CACHE_MISS);
   EXPECT_EQ(other, nullptr);
   Ok(sinter_x_cache_flush, context.get());
-  const ContextPtr warm = MakeTarget(folder.path().c_str());
-  EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
-  sinter_plan_release(other);
+  EXPECT_EQ(Prepare(MakeTarget(folder.path().c_str()), &other, &options).status, SINTER_OK);
 }
 
 TEST_F(PrepareAbi, NoBuildIsNotFoundOnAnEmptyCacheAndServesAWarmOne) {
   const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_NO_BUILD});
-  sinter_plan* other = nullptr;
+  PlanPtr other;
   const ContextPtr empty = MakeTarget();
   EXPECT_TRUE(Fails(Prepare(empty, &other, &options), SINTER_NOT_FOUND,
                     "is not in the cache: disabled: no local tier"));
@@ -226,36 +217,32 @@ TEST_F(PrepareAbi, NoBuildIsNotFoundOnAnEmptyCacheAndServesAWarmOne) {
   const ContextPtr warm = MakeTarget(folder.path().c_str());
   EXPECT_EQ(Prepare(warm, &other, &options).status, SINTER_OK);
   EXPECT_EQ(StatsOf(warm).nvrtc_loaded, 0u);
-  sinter_plan_release(other);
 }
 
 TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName) {
   const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_BATCH_INVARIANT});
-  sinter_plan* invariant = nullptr;
+  PlanPtr invariant;
   ASSERT_EQ(Prepare(context, &invariant, &options).status, SINTER_OK);
   std::string text(1 << 16, '\0');
-  Ok(sinter_plan_explain, invariant, text.size(), &text[0], nullptr);
+  Ok(sinter_plan_explain, invariant.get(), text.size(), &text[0], nullptr);
   EXPECT_THAT(text, HasSubstr("  batch-invariant\n"));
-  sinter_plan_release(invariant);
 
-  const ChainPtr sums = Made<ChainPtr>(sinter_chain_create);
-  const int64_t dims[2] = {SINTER_DIM_M, 64};
+  chain = EmptyChain();
   const int32_t axis = 0;
-  sinter_value x, sum;
-  Ok(sinter_chain_add_input, sums.get(), SINTER_DTYPE_F32, 2, dims, nullptr, &x);
-  Ok(sinter_chain_add_reduce, sums.get(), SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum);
-  Ok(sinter_chain_add_output, sums.get(), sum, nullptr);
-  Ok(sinter_chain_finish, sums.get());
-  sinter_plan* none = nullptr;
+  const sinter_value x = Input(chain.get(), SINTER_DTYPE_F32, {SINTER_DIM_M, 64});
+  sinter_value sum;
+  Ok(sinter_chain_add_reduce, chain.get(), SINTER_REDUCE_SUM, x, 1, &axis, nullptr, &sum);
+  Ok(sinter_chain_add_output, chain.get(), sum, nullptr);
+  Ok(sinter_chain_finish, chain.get());
+  PlanPtr none;
   EXPECT_TRUE(
-      Fails(Try(sinter_prepare, context.get(), sums.get(), 20, &options, &none),
-            SINTER_ERROR_NO_LEGAL_PLAN,
+      Fails(Prepare(context, &none, &options), SINTER_ERROR_NO_LEGAL_PLAN,
             "batch_invariant: op 1 (reduce) takes all rows of input 0, f32[M,64], together"));
 }
 
 TEST_F(PrepareAbi, AWorkspaceBeyondAnyGpuIsRefusedBeforeAnythingIsCompiled) {
   chain = FromText("layernorm rows=M cols=2000000000");
-  sinter_plan* none = nullptr;
+  PlanPtr none;
   const Result refused = Prepare(context, &none, nullptr, 8192);
   EXPECT_TRUE(Fails(refused, SINTER_ERROR_NO_LEGAL_PLAN, "it needs a workspace of 655360000"));
   EXPECT_THAT(refused.message, HasSubstr("at most 2^40 are taken: prepare the chain for fewer "));
@@ -267,7 +254,7 @@ TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
   Ok(sinter_cancel_create, &cancel);
   sinter_cancel_request(cancel);
   auto options = Sized(sinter_prepare_options{.cancel = cancel});
-  sinter_plan* other = nullptr;
+  PlanPtr other;
   EXPECT_EQ(Prepare(context, &other, &options, 64).status, SINTER_CANCELLED);
   sinter_cancel_release(cancel);
   options = SINTER_INIT(sinter_prepare_options);
@@ -283,10 +270,9 @@ TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {
 }
 
 TEST_F(PrepareAbi, AnUnfinishedChainIsRefused) {
-  const ChainPtr open = EmptyChain();
-  sinter_plan* other = nullptr;
-  EXPECT_TRUE(Fails(Try(sinter_prepare, context.get(), open.get(), 1, nullptr, &other),
-                    SINTER_FAILED_PRECONDITION, "sinter_chain_finish"));
+  chain = EmptyChain();
+  PlanPtr other;
+  EXPECT_TRUE(Fails(Prepare(context, &other), SINTER_FAILED_PRECONDITION, "sinter_chain_finish"));
 }
 
 struct Seen {
@@ -331,22 +317,16 @@ TEST_F(PrepareAbi, ManyArePreparedAtOnceAndTheFirstFailureIsNamed) {
 }
 
 TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
-  sinter_pending* pending = nullptr;
-  Ok(sinter_prepare_async, context.get(), chain.get(), 20, nullptr, &pending);
-  sinter_plan* first = nullptr;
-  sinter_plan* second = nullptr;
-  Ok(sinter_pending_get, pending, INT64_MAX, &first);
-  EXPECT_EQ(sinter_pending_poll(pending), 1);
-  Ok(sinter_pending_get, pending, 0, &second);
-  EXPECT_EQ(first, second);
-  sinter_plan_release(first);
-  sinter_plan_release(second);
-  sinter_pending_release(pending);
+  PendingPtr pending =
+      Made<PendingPtr>(sinter_prepare_async, context.get(), chain.get(), 20, nullptr);
+  const PlanPtr first = Made<PlanPtr>(sinter_pending_get, pending.get(), INT64_MAX);
+  EXPECT_EQ(sinter_pending_poll(pending.get()), 1);
+  EXPECT_EQ(first.get(), Made<PlanPtr>(sinter_pending_get, pending.get(), 0).get());
 
-  Ok(sinter_prepare_async, context.get(), chain.get(), -5, nullptr, &pending);
-  EXPECT_TRUE(
-      Fails(Try(sinter_pending_get, pending, -1, &first), SINTER_INVALID_ARGUMENT, "m is -5"));
-  sinter_pending_release(pending);
+  pending = Made<PendingPtr>(sinter_prepare_async, context.get(), chain.get(), -5, nullptr);
+  PlanPtr none;
+  EXPECT_TRUE(Fails(TryMake(&none, sinter_pending_get, pending.get(), -1), SINTER_INVALID_ARGUMENT,
+                    "m is -5"));
 }
 
 // The thread that prepares is not in the child, which must neither wait for it nor join it.
@@ -572,21 +552,22 @@ TEST_F(PrepareAbi, AFunctionOfCppThatThrowsIsAnErrorAndGivenBackOnce) {
 TEST_F(PrepareAbi, WhatAProgressCallbackThrowsEndsItsPrepare) {
   sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
   options.progress = [](uintptr_t, const char* stage, double) { throw std::runtime_error(stage); };
-  sinter_plan* plans[2] = {};
+  PlanPtr none;
   const char kMessage[] = "the progress callback threw: ";
-  EXPECT_TRUE(Fails(Prepare(context, &plans[0], &options), SINTER_INTERNAL, kMessage));
+  EXPECT_TRUE(Fails(Prepare(context, &none, &options), SINTER_INTERNAL, kMessage));
 
   const sinter_chain* chains[] = {chain.get(), chain.get()};
   const int64_t ms[] = {20, 40};
   options.threads = 2;
+  sinter_plan* plans[2] = {};
   const Result many =
       Try(sinter_prepare_many, context.get(), 2, chains, ms, &options, plans, nullptr);
   EXPECT_TRUE(Fails(many, SINTER_INTERNAL, kMessage));
 
-  sinter_pending* pending = nullptr;
-  Ok(sinter_prepare_async, context.get(), chain.get(), 20, &options, &pending);
-  EXPECT_TRUE(Fails(Try(sinter_pending_get, pending, -1, &plans[0]), SINTER_INTERNAL, kMessage));
-  sinter_pending_release(pending);
+  const PendingPtr pending =
+      Made<PendingPtr>(sinter_prepare_async, context.get(), chain.get(), 20, &options);
+  EXPECT_TRUE(
+      Fails(TryMake(&none, sinter_pending_get, pending.get(), -1), SINTER_INTERNAL, kMessage));
 }
 
 TEST_F(PrepareAbi, WhatALogOrEventCallbackThrowsHurtsNobody) {
@@ -596,9 +577,8 @@ TEST_F(PrepareAbi, WhatALogOrEventCallbackThrowsHurtsNobody) {
   const ContextPtr own = Made<ContextPtr>(sinter_context_create, &options);
   Ok(
       sinter_x_context_on_event, own.get(), [](uintptr_t, const sinter_x_event*) { throw 18; }, 0);
-  sinter_plan* again = nullptr;
+  PlanPtr again;
   EXPECT_EQ(Prepare(own, &again).status, SINTER_OK);
-  sinter_plan_release(again);
 }
 
 // Functions of their own: calls that were ended stay so.
@@ -613,9 +593,7 @@ void CountEnding(uintptr_t, const sinter_pending*, sinter_status) {
 TEST_F(PrepareAbi, ACallbackWhoseCallsWereEndedIsWaitedForAndCalledNoMore) {
   const auto function = reinterpret_cast<sinter_x_function>(CountEnding);
   Held held(context, chain);
-  for (int i = 0; i < 2; ++i) {
-    Ok(sinter_pending_on_ready, held.pending, CountEnding, 0);
-  }
+  for (int i = 0; i < 2; ++i) Ok(sinter_pending_on_ready, held.pending, CountEnding, 0);
   held.go = true;
   while (endings == 0) std::this_thread::yield();
   std::thread later([] {
@@ -656,9 +634,7 @@ TEST_F(PrepareAbi, ADescriptorIsReadableOnceThePrepareHasEndedAndForGood) {
       EXPECT_TRUE(readable(fd, 20000));
     } else {
       held.go = true;
-      sinter_plan* plan = nullptr;
-      Ok(sinter_pending_get, held.pending, -1, &plan);
-      sinter_plan_release(plan);
+      EXPECT_NE(Made<PlanPtr>(sinter_pending_get, held.pending, -1), nullptr);
       fd = sinter_pending_get_fd(held.pending);
     }
     EXPECT_EQ(sinter_pending_get_fd(held.pending), fd);
@@ -675,19 +651,18 @@ TEST_F(PrepareAbi, ADescriptorIsReadableOnceThePrepareHasEndedAndForGood) {
 
 TEST(ContextAbi, AnUnmeasuredModelIsPreparedForAndLogged) {
   Messages lines;
-  sinter_context_options options = SINTER_INIT(sinter_context_options);
-  options.target = "h100";
-  options.cache_dir = "";
-  options.log = Messages::Callback;
-  options.log_level = SINTER_LOG_DEBUG;
-  options.log_user_data = reinterpret_cast<uintptr_t>(&lines);
+  const auto options =
+      Sized(sinter_context_options{.log_level = SINTER_LOG_DEBUG,
+                                   .target = "h100",
+                                   .cache_dir = "",
+                                   .log = Messages::Callback,
+                                   .log_user_data = reinterpret_cast<uintptr_t>(&lines)});
   const ContextPtr owned = Made<ContextPtr>(sinter_context_create, &options);
+  PlanPtr plan;
   const ChainPtr chain = FromText(kSmall);
-  sinter_plan* plan = nullptr;
-  const Result result = Try(sinter_prepare, owned.get(), chain.get(), 8, nullptr, &plan);
+  const Result result = TryMake(&plan, sinter_prepare, owned.get(), chain.get(), 8, nullptr);
   if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
   EXPECT_EQ(result.status, SINTER_OK) << result.message;
-  sinter_plan_release(plan);
   EXPECT_FALSE(lines.all.empty());
 }
 
@@ -696,9 +671,8 @@ TEST(ContextAbi, OptionsWinOverTheEnvironment) {
   ASSERT_EQ(setenv("SINTER_CACHE_DIR", "/dev/null/of/the/environment", 1), 0);
   const ContextPtr from_environment = MakeTarget(nullptr);
   const auto folder_of = [](const ContextPtr& context) {
-    sinter_x_text* json = nullptr;
-    Ok(sinter_x_context_describe, context.get(), &json);
-    return std::string(sinter_x_text_get(TextPtr(json).get()));
+    const TextPtr json = Made<TextPtr>(sinter_x_context_describe, context.get());
+    return std::string(sinter_x_text_get(json.get()));
   };
   EXPECT_THAT(folder_of(from_environment),
               HasSubstr("\"cache_dir\": \"/dev/null/of/the/environment\""));
@@ -716,9 +690,8 @@ TEST(ContextAbi, ADescriptionSaysWhetherAMissIsAnError) {
   const auto told = [](sinter_switch must_hit) {
     const auto options = Sized(sinter_context_options{.target = "h200", .must_hit = must_hit});
     const ContextPtr owned = Made<ContextPtr>(sinter_context_create, &options);
-    sinter_x_text* json = nullptr;
-    Ok(sinter_x_context_describe, owned.get(), &json);
-    return std::string(sinter_x_text_get(TextPtr(json).get()));
+    const TextPtr json = Made<TextPtr>(sinter_x_context_describe, owned.get());
+    return std::string(sinter_x_text_get(json.get()));
   };
   EXPECT_THAT(told(SINTER_SWITCH_DEFAULT), HasSubstr("\"must_hit\": false"));
   EXPECT_THAT(told(SINTER_SWITCH_ON), HasSubstr("\"must_hit\": true"));

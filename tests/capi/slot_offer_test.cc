@@ -17,10 +17,8 @@ class SlotOffer : public testing::Test {
   // With a set that has no entry: a plan's digest is then another one.
   ContextPtr MakeTuned() {
     const std::string path = folder.path() + "/empty.tuning";
-    sinter_tuning_set* set = nullptr;
-    Ok(sinter_tuning_set_create, &set);
-    Ok(sinter_tuning_set_write, set, path.c_str());
-    sinter_tuning_set_release(set);
+    const TuningSetPtr set = Made<TuningSetPtr>(sinter_tuning_set_create);
+    Ok(sinter_tuning_set_write, set.get(), path.c_str());
     const auto options = Sized(sinter_context_options{.log_level = SINTER_LOG_OFF,
                                                       .target = "h200",
                                                       .cache_dir = folder.path().c_str(),
@@ -29,10 +27,7 @@ class SlotOffer : public testing::Test {
   }
   static Result Prepare(const ContextPtr& in, const ChainPtr& of, int64_t m, PlanPtr* out,
                         const sinter_prepare_options* options = nullptr) {
-    sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_prepare, in.get(), of.get(), m, options, &plan);
-    out->reset(plan);
-    return result;
+    return TryMake(out, sinter_prepare, in.get(), of.get(), m, options);
   }
   PlanPtr Prepared(const ContextPtr& in, int64_t m = 20) {
     PlanPtr plan;
@@ -49,12 +44,6 @@ class SlotOffer : public testing::Test {
   static PlanPtr Acquire(const SlotPtr& slot) {
     return Made<PlanPtr>(sinter_slot_acquire, slot.get());
   }
-  static void Await(const SlotPtr& slot) {
-    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot.get());
-    sinter_plan* plan = nullptr;
-    sinter_pending_get(owned.get(), -1, &plan, nullptr);
-    sinter_plan_release(plan);
-  }
   uint64_t Upgrades() { return StatsOf(context).slot_upgrades; }
 
   ScratchFolder folder;
@@ -64,7 +53,7 @@ class SlotOffer : public testing::Test {
 
 TEST_F(SlotOffer, TheOfferedPlanIsCurrentAndWhatWasTakenStays) {
   const SlotPtr slot = Create();
-  Await(slot);
+  AwaitBuild(slot);
   const PlanPtr before = Acquire(slot);
   const Digest digest = DigestOf(before);
   const uint64_t upgrades = Upgrades();
@@ -84,7 +73,7 @@ TEST_F(SlotOffer, TheOfferedPlanIsCurrentAndWhatWasTakenStays) {
 
 TEST_F(SlotOffer, OfAManualSlotItWaitsForTheSwitch) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
-  Await(slot);
+  AwaitBuild(slot);
   Ok(sinter_slot_switch, slot.get());
   const Digest digest = DigestOf(Acquire(slot));
   const PlanPtr better = Prepared(MakeTuned());
@@ -101,7 +90,7 @@ TEST_F(SlotOffer, OfAManualSlotItWaitsForTheSwitch) {
 
 TEST_F(SlotOffer, APlanForSomethingElseIsRefusedByName) {
   const SlotPtr slot = Create();
-  Await(slot);
+  AwaitBuild(slot);
   const Digest digest = DigestOf(Acquire(slot));
   const Result of_bucket = Offer(slot, Prepared(context, 200));
   EXPECT_EQ(of_bucket.status, SINTER_INVALID_ARGUMENT);
@@ -121,14 +110,14 @@ TEST_F(SlotOffer, APlanForSomethingElseIsRefusedByName) {
 TEST_F(SlotOffer, ABatchInvariantSlotTakesNoOtherPlan) {
   const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_BATCH_INVARIANT});
   const SlotPtr slot = Create(0, &options);
-  Await(slot);
+  AwaitBuild(slot);
   EXPECT_EQ(Offer(slot, Prepared(context)).message,
             "the plan's batch_invariant is false, must be true");
   PlanPtr invariant;
   ASSERT_EQ(Prepare(MakeTuned(), chain, 20, &invariant, &options).status, SINTER_OK);
   EXPECT_EQ(Offer(slot, invariant).status, SINTER_OK);
   const SlotPtr any = Create();
-  Await(any);
+  AwaitBuild(any);
   EXPECT_EQ(Offer(any, invariant).status, SINTER_OK);
 }
 
@@ -144,7 +133,7 @@ TEST_F(SlotOffer, ABuildUnderWayComesFirstAndAFailedOneIsMadeGood) {
   EXPECT_TRUE(
       Fails(Offer(slot, better), SINTER_FAILED_PRECONDITION, "the slot's build is under way"));
   open = true;
-  Await(slot);
+  AwaitBuild(slot);
   sinter_plan* none = nullptr;
   EXPECT_EQ(sinter_slot_acquire(slot.get(), &none, nullptr), SINTER_ERROR_CACHE_MISS);
   EXPECT_EQ(Offer(slot, better).status, SINTER_OK);
@@ -155,7 +144,7 @@ TEST_F(SlotOffer, ABuildUnderWayComesFirstAndAFailedOneIsMadeGood) {
 TEST_F(SlotOffer, APlanThatWaitsForTheSwitchComesBeforeTheFailureOfTheBuild) {
   const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL, &options, 200);
-  Await(slot);
+  AwaitBuild(slot);
   sinter_plan* none = nullptr;
   EXPECT_EQ(sinter_slot_acquire(slot.get(), &none, nullptr), SINTER_ERROR_CACHE_MISS);
   const PlanPtr better = Prepared(MakeTuned(), 200);
@@ -168,7 +157,7 @@ TEST_F(SlotOffer, APlanThatWaitsForTheSwitchComesBeforeTheFailureOfTheBuild) {
 
 TEST_F(SlotOffer, ThreadsTakePlansWhileOthersAreOffered) {
   const SlotPtr slot = Create();
-  Await(slot);
+  AwaitBuild(slot);
   const PlanPtr a = Acquire(slot), b = Prepared(MakeTuned());
   std::atomic<bool> stop{false};
   std::atomic<int> taken{0};
@@ -198,7 +187,7 @@ TEST_F(SlotOffer, ThreadsTakePlansWhileOthersAreOffered) {
 
 TEST_F(SlotOffer, TheChildOfAForkIsOfferedNothing) {
   const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
-  Await(slot);
+  AwaitBuild(slot);
   const PlanPtr better = Prepared(MakeTuned());
   const int end = EndOfChild([&] {
     bool fine = sinter_slot_offer(slot.get(), better.get(), nullptr) == SINTER_FAILED_PRECONDITION;

@@ -32,39 +32,27 @@ struct Gate {
 class SlotAbi : public testing::Test {
  protected:
   void SetUp() override {  // is there a compiler?
-    const ContextPtr apart = MakeTarget();
-    sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_prepare, apart.get(), chain.get(), 1, nullptr, &plan);
+    PlanPtr plan;
+    const Result result =
+        TryMake(&plan, sinter_prepare, MakeTarget().get(), chain.get(), 1, nullptr);
     if (result.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(result.message);
     ASSERT_EQ(result.status, SINTER_OK) << result.message;
-    sinter_plan_release(plan);
   }
 
   Result Create(SlotPtr* out, const sinter_prepare_options* options = nullptr, uint32_t flags = 0,
                 int64_t m = 20) {
-    sinter_slot* slot = nullptr;
-    const Result result =
-        Try(sinter_slot_create, context.get(), chain.get(), m, options, flags, &slot);
-    out->reset(slot);
-    return result;
+    return TryMake(out, sinter_slot_create, context.get(), chain.get(), m, options, flags);
+  }
+  SlotPtr Slot(const sinter_prepare_options* options = nullptr, uint32_t flags = 0,
+               int64_t m = 20) {
+    return Made<SlotPtr>(sinter_slot_create, context.get(), chain.get(), m, options, flags);
   }
   Result Acquire(const SlotPtr& slot, PlanPtr* out) {
-    sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_slot_acquire, slot.get(), &plan);
-    out->reset(plan);
-    return result;
-  }
-  // `most_us` < 0: without limit.
-  Result Await(const SlotPtr& slot, int64_t most_us = -1) {
-    const PendingPtr owned = Made<PendingPtr>(sinter_slot_get_build, slot.get());
-    sinter_plan* plan = nullptr;
-    const Result result = Try(sinter_pending_get, owned.get(), most_us, &plan);
-    sinter_plan_release(plan);
-    return result;
+    return TryMake(out, sinter_slot_acquire, slot.get());
   }
   // The build of `slot` waits for a turn that never comes.
   void ExpectEndsWithoutATurn(const SlotPtr& slot, sinter_status status, const char* message) {
-    const Result ended = Await(slot, kNoTurn.count());
+    const Result ended = AwaitBuild(slot, kNoTurn.count());
     EXPECT_EQ(ended.status, status);
     EXPECT_EQ(ended.message, message);
   }
@@ -78,9 +66,8 @@ class SlotAbi : public testing::Test {
 TEST_F(SlotAbi, AMissIsBuiltInTheBackgroundAndThenCurrent) {
   Gate gate;
   const sinter_prepare_options options = gate.Options();
-  SlotPtr slot;
   PlanPtr plan;
-  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);  // although the build waits
+  const SlotPtr slot = Slot(&options);  // although the build waits
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 0u);
   const Result early = Acquire(slot, &plan);
   EXPECT_EQ(early.status, SINTER_NOT_FOUND);
@@ -88,7 +75,7 @@ TEST_F(SlotAbi, AMissIsBuiltInTheBackgroundAndThenCurrent) {
   EXPECT_EQ(Stats().slots_building, 1u);
 
   gate.open = true;
-  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
   EXPECT_EQ(sinter_plan_get_bucket(plan.get()), 32);
@@ -100,12 +87,11 @@ TEST_F(SlotAbi, AMissIsBuiltInTheBackgroundAndThenCurrent) {
 
 TEST_F(SlotAbi, AHitIsCurrentAtOnceAndStartsNoBuild) {
   const PlanPtr owned = Made<PlanPtr>(sinter_prepare, context.get(), chain.get(), 20, nullptr);
-  SlotPtr slot;
   PlanPtr plan;
-  ASSERT_EQ(Create(&slot).status, SINTER_OK);
+  const SlotPtr slot = Slot();
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
-  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   EXPECT_EQ(DigestOf(owned), DigestOf(plan));
   EXPECT_EQ(Stats().searched, 1u);
   EXPECT_EQ(Stats().slot_upgrades, 0u);
@@ -113,10 +99,9 @@ TEST_F(SlotAbi, AHitIsCurrentAtOnceAndStartsNoBuild) {
 }
 
 TEST_F(SlotAbi, WhatWasTakenStaysAsItWas) {
-  SlotPtr slot;
   PlanPtr plan;
-  ASSERT_EQ(Create(&slot).status, SINTER_OK);
-  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  SlotPtr slot = Slot();
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
   slot.reset();
   chain.reset();
@@ -126,21 +111,20 @@ TEST_F(SlotAbi, WhatWasTakenStaysAsItWas) {
 
 TEST_F(SlotAbi, WithManualAPlanWaitsForTheSwitch) {
   for (const bool hit : {false, true}) {  // the second slot's plan lives
-    SlotPtr slot, kept;
     PlanPtr plan;
-    ASSERT_EQ(Create(&kept).status, SINTER_OK);
+    const SlotPtr kept = Slot();
     if (hit) {
-      EXPECT_EQ(Await(kept).status, SINTER_OK);
+      EXPECT_EQ(AwaitBuild(kept).status, SINTER_OK);
     }
     Gate gate{.open = hit};
     const sinter_prepare_options options = gate.Options();
-    ASSERT_EQ(Create(&slot, &options, SINTER_SLOT_MANUAL, hit ? 20 : 200).status, SINTER_OK);
+    const SlotPtr slot = Slot(&options, SINTER_SLOT_MANUAL, hit ? 20 : 200);
     if (!hit) {
       EXPECT_EQ(Switch(slot).status, SINTER_NOT_FOUND);
       EXPECT_EQ(sinter_slot_get_generation(slot.get()), 0u);
     }
     gate.open = true;
-    EXPECT_EQ(Await(slot).status, SINTER_OK);
+    EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
     EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
     const Result waits = Acquire(slot, &plan);
     EXPECT_TRUE(Fails(waits, SINTER_NOT_FOUND, "waits for sinter_slot_switch"));
@@ -154,10 +138,9 @@ TEST_F(SlotAbi, WithManualAPlanWaitsForTheSwitch) {
 
 TEST_F(SlotAbi, AFailureIsKeptAndNotTriedAgain) {
   const auto options = Sized(sinter_prepare_options{.flags = SINTER_PREPARE_MUST_HIT});
-  SlotPtr slot;
   PlanPtr plan;
-  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
-  EXPECT_EQ(Await(slot).status, SINTER_ERROR_CACHE_MISS);
+  const SlotPtr slot = Slot(&options);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_ERROR_CACHE_MISS);
   const uint64_t prepares = Stats().prepares;
   for (int i = 0; i < 3; ++i) {
     const Result failed = Acquire(slot, &plan);
@@ -188,20 +171,16 @@ TEST_F(SlotAbi, BadArgumentsAreNamedAtOnce) {
 TEST_F(SlotAbi, AReleaseEndsTheBuildUnlessAnotherHoldsIt) {
   Gate gate;
   const sinter_prepare_options options = gate.Options();
-  SlotPtr first, second;
-  ASSERT_EQ(Create(&first, &options).status, SINTER_OK);
-  sinter_pending* build = nullptr;
-  Ok(sinter_slot_get_build, first.get(), &build);
+  SlotPtr first = Slot(&options);
+  PendingPtr build = Made<PendingPtr>(sinter_slot_get_build, first.get());
   first.reset();  // does not wait: the build has another holder
-  EXPECT_EQ(sinter_pending_poll(build), 0);
+  EXPECT_EQ(sinter_pending_poll(build.get()), 0);
   gate.open = true;
-  sinter_plan* plan = nullptr;
-  Ok(sinter_pending_get, build, -1, &plan);
-  sinter_plan_release(plan);
-  sinter_pending_release(build);
+  EXPECT_NE(Made<PlanPtr>(sinter_pending_get, build.get(), -1), nullptr);
+  build.reset();
 
   chain = FromText("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16");
-  ASSERT_EQ(Create(&second, nullptr, 0, 128).status, SINTER_OK);
+  SlotPtr second = Slot(nullptr, 0, 128);
   const ContextPtr kept = std::move(context);
   context = MakeTarget();
   second.reset();  // cancels and waits
@@ -215,9 +194,8 @@ TEST_F(SlotAbi, ABuildRunsAtLowPriorityAndItsCallerDoesNot) {
   const int before = getpriority(PRIO_PROCESS, 0);
   Gate gate{.open = true};
   const sinter_prepare_options options = gate.Options();
-  SlotPtr slot;
-  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
-  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  const SlotPtr slot = Slot(&options);
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   EXPECT_GE(gate.nice, 10);
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
 }
@@ -227,9 +205,7 @@ TEST_F(SlotAbi, NoMoreBuildsThanThreadsRunAtOnce) {
   const sinter_prepare_options options = gate.Options();
   std::vector<SlotPtr> slots(6);
   const int64_t ms[] = {1, 8, 16, 32, 48, 64};
-  for (size_t i = 0; i < slots.size(); ++i) {
-    ASSERT_EQ(Create(&slots[i], &options, 0, ms[i]).status, SINTER_OK);
-  }
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = Slot(&options, 0, ms[i]);
   EXPECT_EQ(Stats().slots_building, slots.size());
   while (gate.entered < 2) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -237,7 +213,7 @@ TEST_F(SlotAbi, NoMoreBuildsThanThreadsRunAtOnce) {
   slots[5].reset();  // a build that is queued ends without its turn
   EXPECT_EQ(gate.entered, 2);
   gate.open = true;
-  for (size_t i = 0; i + 1 < slots.size(); ++i) EXPECT_EQ(Await(slots[i]).status, SINTER_OK);
+  for (size_t i = 0; i + 1 < slots.size(); ++i) EXPECT_EQ(AwaitBuild(slots[i]).status, SINTER_OK);
   EXPECT_EQ(gate.entered, 5);
 }
 
@@ -254,7 +230,7 @@ TEST_F(SlotAbi, BuildsThatWaitAreEntriesNotThreads) {
   const sinter_prepare_options options = gate.Options();
   const int before = Threads();
   std::vector<SlotPtr> slots(1500);
-  for (SlotPtr& slot : slots) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  for (SlotPtr& slot : slots) slot = Slot(&options);
   EXPECT_LE(Threads(), before + 4);
   EXPECT_EQ(Stats().slots_building, slots.size());
   while (gate.entered < 2) std::this_thread::yield();
@@ -264,30 +240,29 @@ TEST_F(SlotAbi, BuildsThatWaitAreEntriesNotThreads) {
   EXPECT_EQ(Stats().slots_building, 2u);
   EXPECT_EQ(gate.entered, 2);
   gate.open = true;
-  for (const SlotPtr& slot : slots) EXPECT_EQ(Await(slot).status, SINTER_OK);
+  for (const SlotPtr& slot : slots) EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
 }
 
 TEST_F(SlotAbi, ABuildThatWaitsEndsByItsDeadlineAndByACancel) {
   Gate gate;
   sinter_prepare_options options = gate.Options();
-  SlotPtr busy[2], late, cancelled;
-  for (SlotPtr& slot : busy) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  const SlotPtr busy[] = {Slot(&options), Slot(&options)};
   while (gate.entered < 2) std::this_thread::yield();
   sinter_cancel* cancel = nullptr;
   Ok(sinter_cancel_create, &cancel);
   const Clock::time_point start = Clock::now();
   options.deadline_us = 100 * 1000;
-  ASSERT_EQ(Create(&late, &options).status, SINTER_OK);
+  const SlotPtr late = Slot(&options);
   ExpectEndsWithoutATurn(late, SINTER_DEADLINE_EXCEEDED, kTooLate);
   EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(600));
   options.deadline_us = 0;
   options.cancel = cancel;
-  ASSERT_EQ(Create(&cancelled, &options).status, SINTER_OK);
+  const SlotPtr cancelled = Slot(&options);
   sinter_cancel_request(cancel);
   ExpectEndsWithoutATurn(cancelled, SINTER_CANCELLED, "prepare: cancelled before its turn");
   EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(1100));
   gate.open = true;
-  for (const SlotPtr& slot : busy) EXPECT_EQ(Await(slot).status, SINTER_OK);
+  for (const SlotPtr& slot : busy) EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   sinter_cancel_release(cancel);
 }
 
@@ -306,29 +281,25 @@ TEST_F(SlotAbi, ACallMayReleaseTheLastOfABuildThatNeverHadItsTurn) {
   } last;
   Gate gate;
   sinter_prepare_options options = gate.Options();
-  SlotPtr busy[2], next;
-  for (SlotPtr& slot : busy) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  const SlotPtr busy[] = {Slot(&options), Slot(&options)};
   while (gate.entered < 2) std::this_thread::yield();
   options.deadline_us = 100 * 1000;
-  ASSERT_EQ(Create(&last.slot, &options).status, SINTER_OK);
-  sinter_pending* build = nullptr;
-  Ok(sinter_slot_get_build, last.slot.get(), &build);
-  last.build.reset(build);
-  Ok(sinter_pending_on_ready, build, Last::Callback, reinterpret_cast<uintptr_t>(&last));
+  last.slot = Slot(&options);
+  last.build = Made<PendingPtr>(sinter_slot_get_build, last.slot.get());
+  Ok(sinter_pending_on_ready, last.build.get(), Last::Callback, reinterpret_cast<uintptr_t>(&last));
   const Clock::time_point end = Clock::now() + kNoTurn;
   while (last.status == -1 && Clock::now() < end) std::this_thread::yield();
   EXPECT_EQ(last.status, SINTER_DEADLINE_EXCEEDED);
-  ASSERT_EQ(Create(&next, &options).status, SINTER_OK);
+  const SlotPtr next = Slot(&options);
   ExpectEndsWithoutATurn(next, SINTER_DEADLINE_EXCEEDED, kTooLate);  // its thread is still there
   gate.open = true;
-  for (const SlotPtr& slot : busy) EXPECT_EQ(Await(slot).status, SINTER_OK);
+  for (const SlotPtr& slot : busy) EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
 }
 
 TEST_F(SlotAbi, ThreadsTakeThePlanWhileItComes) {
   Gate gate;
   const sinter_prepare_options options = gate.Options();
-  SlotPtr slot;
-  ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  const SlotPtr slot = Slot(&options);
   std::atomic<int> taken{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -356,13 +327,11 @@ TEST_F(SlotAbi, ThreadsTakeThePlanWhileItComes) {
 }
 
 TEST_F(SlotAbi, TheChildOfAForkKeepsAPlanAndDoesNotWaitForABuild) {
-  SlotPtr ready;
-  ASSERT_EQ(Create(&ready).status, SINTER_OK);
-  EXPECT_EQ(Await(ready).status, SINTER_OK);
+  SlotPtr ready = Slot();
+  EXPECT_EQ(AwaitBuild(ready).status, SINTER_OK);
   Gate gate;
   const sinter_prepare_options options = gate.Options();
-  SlotPtr building;
-  ASSERT_EQ(Create(&building, &options, 0, 200).status, SINTER_OK);
+  SlotPtr building = Slot(&options, 0, 200);
   while (gate.entered < 1) std::this_thread::yield();
   const int end = EndOfChild([&] {
     sinter_plan* plan = nullptr;
@@ -408,14 +377,11 @@ TEST_F(SlotAbi, EventsTellOfTheBuildAndTheUpgrade) {
   EXPECT_EQ(listen(nullptr).message, "callback is null");
   EXPECT_EQ(listen(Told::Callback).status, SINTER_OK);
   EXPECT_EQ(listen(Told::Callback).status, SINTER_ALREADY_EXISTS);
-  SlotPtr slot;
   PlanPtr plan;
-  ASSERT_EQ(Create(&slot).status, SINTER_OK);
-  EXPECT_EQ(Await(slot).status, SINTER_OK);
+  const SlotPtr slot = Slot();
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_OK);
   ASSERT_EQ(Acquire(slot, &plan).status, SINTER_OK);
-  uint8_t digest[32], of_chain[32];
-  Ok(sinter_plan_get_digest, plan.get(), digest);
-  Ok(sinter_x_chain_get_digest, chain.get(), of_chain);
+  const Digest digest = DigestOf(plan), of_chain = DigestOf(chain.get());
   const std::lock_guard<std::mutex> lock(told.mutex);
   const auto count = [&](sinter_x_event_kind kind) {
     return std::count_if(told.events.begin(), told.events.end(),
@@ -430,42 +396,31 @@ TEST_F(SlotAbi, EventsTellOfTheBuildAndTheUpgrade) {
     EXPECT_EQ(event.struct_size, sizeof(event));
     EXPECT_EQ(event.bucket, 32);
     if (event.kind != SINTER_X_EVENT_UPGRADE) {
-      EXPECT_EQ(std::memcmp(event.chain_digest, of_chain, 32), 0);
+      EXPECT_EQ(std::memcmp(event.chain_digest, of_chain.data(), 32), 0);
     } else {
-      EXPECT_EQ(std::memcmp(event.plan_digest, digest, 32), 0);
+      EXPECT_EQ(std::memcmp(event.plan_digest, digest.data(), 32), 0);
     }
   }
 }
 
 TEST_F(SlotAbi, AFailureIsLoggedAndCountedAmongTheMetrics) {
-  std::string lines;
-  std::mutex mutex;
-  struct Log {
-    std::string* lines;
-    std::mutex* mutex;
-  } log{&lines, &mutex};
-  auto made = Sized(sinter_context_options{.target = "h200",
-                                           .cache_dir = "",
-                                           .must_hit = SINTER_SWITCH_ON,
-                                           .log_user_data = reinterpret_cast<uintptr_t>(&log)});
-  made.log = [](uintptr_t user, sinter_log_level, const char* message) {
-    auto* to = reinterpret_cast<Log*>(user);
-    const std::lock_guard<std::mutex> lock(*to->mutex);
-    *to->lines += message;
-  };
-  sinter_context* strict = nullptr;
-  Ok(sinter_context_create, &made, &strict);
-  context.reset(strict);
-  SlotPtr slot;
-  ASSERT_EQ(Create(&slot).status, SINTER_OK);
-  EXPECT_EQ(Await(slot).status, SINTER_ERROR_CACHE_MISS);
+  Messages log;
+  const auto options =
+      Sized(sinter_context_options{.target = "h200",
+                                   .cache_dir = "",
+                                   .must_hit = SINTER_SWITCH_ON,
+                                   .log = Messages::Callback,
+                                   .log_user_data = reinterpret_cast<uintptr_t>(&log)});
+  context = Made<ContextPtr>(sinter_context_create, &options);
+  SlotPtr slot = Slot();
+  EXPECT_EQ(AwaitBuild(slot).status, SINTER_ERROR_CACHE_MISS);
   {
-    const std::lock_guard<std::mutex> lock(mutex);
-    EXPECT_THAT(lines, HasSubstr("slot: the background build failed: "));
+    const std::lock_guard<std::mutex> lock(log.mutex);
+    EXPECT_THAT(log.all, HasSubstr("slot: the background build failed: "));
   }
   std::string text(1 << 16, '\0');
   size_t required = 0;
-  Ok(sinter_context_write_metrics, strict, text.size(), text.data(), &required);
+  Ok(sinter_context_write_metrics, context.get(), text.size(), text.data(), &required);
   EXPECT_THAT(text, HasSubstr("\nsinter_slot_failures_total 1\n"));
   EXPECT_THAT(text, HasSubstr("\nsinter_slots_building 0\n"));
   slot.reset();

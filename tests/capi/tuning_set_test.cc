@@ -7,7 +7,6 @@ namespace {
 
 using testing::HasSubstr;
 
-using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
 using SetBytes = std::vector<uint8_t>;
 
 TuningSetPtr EmptySet() { return Made<TuningSetPtr>(sinter_tuning_set_create); }
@@ -40,10 +39,7 @@ class TuningSet : public testing::Test {
   Result Create(const char* tuning_set, ContextPtr* out) {
     const auto options = Sized(sinter_context_options{
         .log_level = SINTER_LOG_OFF, .target = "h200", .cache_dir = "", .tuning_set = tuning_set});
-    sinter_context* context = nullptr;
-    const Result result = Try(sinter_context_create, &options, &context);
-    out->reset(context);
-    return result;
+    return TryMake(out, sinter_context_create, &options);
   }
   ScratchFolder scratch_;
 };
@@ -154,14 +150,13 @@ TEST_F(TuningSet, APlanSaysItsSetAndItsDigestHoldsIt) {
   for (const bool with_set : {false, true}) {
     ContextPtr context;
     ASSERT_EQ(Create(with_set ? path.c_str() : "", &context).status, SINTER_OK);
-    sinter_plan* raw = nullptr;
-    const Result prepared = Try(sinter_prepare, context.get(), chain.get(), 16, nullptr, &raw);
+    PlanPtr plan;
+    const Result prepared = TryMake(&plan, sinter_prepare, context.get(), chain.get(), 16, nullptr);
     if (prepared.status == SINTER_UNAVAILABLE) SINTER_END_WITHOUT_COMPILER(prepared.message);
     ASSERT_EQ(prepared.status, SINTER_OK) << prepared.message;
-    const PlanPtr plan(raw);
     digests[with_set] = DigestOf(plan);
     std::string text(1 << 16, '\0');
-    Ok(sinter_plan_explain, raw, text.size(), &text[0], nullptr);
+    Ok(sinter_plan_explain, plan.get(), text.size(), &text[0], nullptr);
     EXPECT_THAT(text, HasSubstr(with_set ? "\ntuning: " : "\ntuning: none\n"));
     EXPECT_EQ(text.find(", no entry for this plan\n") != std::string::npos, with_set);
   }
