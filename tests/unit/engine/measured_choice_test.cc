@@ -17,22 +17,18 @@ class MeasuredChoiceTest : public ::testing::Test {
     options.batch_invariant = batch_invariant;
     return engine.Prepare(chain, 16, options);
   }
-  static PrepareOptions Kept() {
-    PrepareOptions options;
-    options.measuring.mode = Measuring::Mode::kKept;
-    return options;
-  }
+  static PrepareOptions Kept() { return MeasuredBy(Measuring::Mode::kKept); }
   static PrepareOptions WhileServing() {
-    PrepareOptions options{.background = true};
-    options.measuring.mode = Measuring::Mode::kWhileServing;
+    PrepareOptions options = MeasuredBy(Measuring::Mode::kWhileServing);
+    options.background = true;
     return options;
   }
-  std::string DataflowOf(Engine& engine, bool measure) {
-    const auto plan = Prepare(engine, world.chain, measure);
-    if (!plan.ok()) return std::string(plan.status().message());
-    const Plan& chosen = (*plan)->plan();
-    return std::string(chosen.fused ? NameOf(ProductOf(chosen.kernels[0].spec).schedule.dataflow)
-                                    : "plain");
+  std::string Chosen(Engine& engine, const PrepareOptions& options) {
+    const auto plan = engine.Prepare(world.chain, 16, options);
+    return plan.ok() ? DataflowOf(**plan) : plan.status().ToString();
+  }
+  std::string DataflowBy(Engine& engine, bool measure) {
+    return Chosen(engine, measure ? WhileServing() : Kept());
   }
 
   FakeWorld world;
@@ -41,12 +37,11 @@ class MeasuredChoiceTest : public ::testing::Test {
 
 TEST_F(MeasuredChoiceTest, TheFastestIsKeptAndTakenFromThenOn) {
   const auto engine = world.MakeEngine(config);
-  EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, false), "grid-exchange");
   const auto before = Prepare(*engine, world.chain, false);
-  EXPECT_EQ(DataflowOf(*engine, true), "cluster-exchange");
-  EXPECT_EQ(DataflowOf(*engine, false), "cluster-exchange");
-  EXPECT_EQ(ProductOf((*before)->plan().kernels[0].spec).schedule.dataflow,
-            Dataflow::kGridExchange);
+  EXPECT_EQ(DataflowBy(*engine, true), "cluster-exchange");
+  EXPECT_EQ(DataflowBy(*engine, false), "cluster-exchange");
+  EXPECT_EQ(DataflowOf(**before), "grid-exchange");
   const auto after = Prepare(*engine, world.chain, false);
   EXPECT_NE((*after)->ChosenDigest(), (*before)->ChosenDigest());
   EXPECT_THAT((*after)->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
@@ -60,23 +55,23 @@ TEST_F(MeasuredChoiceTest, TheFastestIsKeptAndTakenFromThenOn) {
 
 TEST_F(MeasuredChoiceTest, ThePlainPlanMayWin) {
   world.times["second"] = 1;
-  EXPECT_EQ(DataflowOf(*world.MakeEngine(config), true), "plain");
+  EXPECT_EQ(DataflowBy(*world.MakeEngine(config), true), "plain");
 }
 
 TEST_F(MeasuredChoiceTest, AnotherProcessTakesItWithoutMeasuring) {
-  ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
+  ASSERT_EQ(DataflowBy(*world.MakeEngine(config), true), "cluster-exchange");
   const int measured = world.backgrounds;
   const auto other = world.MakeEngine(config);
-  EXPECT_EQ(DataflowOf(*other, false), "cluster-exchange");
-  EXPECT_EQ(DataflowOf(*other, true), "cluster-exchange");
+  EXPECT_EQ(DataflowBy(*other, false), "cluster-exchange");
+  EXPECT_EQ(DataflowBy(*other, true), "cluster-exchange");
   EXPECT_EQ(world.backgrounds, measured);
   EXPECT_EQ(other->Stats().slot_measurements, 0u);
   EXPECT_EQ(other->Stats().kernels_compiled, 0u);
   Config must_hit = config;
   must_hit.must_hit = true;
-  EXPECT_EQ(DataflowOf(*world.MakeEngine(must_hit), false), "cluster-exchange");
+  EXPECT_EQ(DataflowBy(*world.MakeEngine(must_hit), false), "cluster-exchange");
   const auto unasked = Got(world.MakeEngine()->Prepare(world.chain, 16, {}));
-  EXPECT_EQ(ProductOf(unasked->plan().kernels[0].spec).schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(DataflowOf(*unasked), "grid-exchange");
 }
 
 TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
@@ -87,9 +82,9 @@ TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
   };
   const auto first = world.MakeEngine(config), second = world.MakeEngine(config);
   std::string of_first, of_second;
-  std::thread measuring([&] { of_first = DataflowOf(*first, true); });
+  std::thread measuring([&] { of_first = DataflowBy(*first, true); });
   while (!paused) std::this_thread::yield();
-  std::thread waiting([&] { of_second = DataflowOf(*second, true); });
+  std::thread waiting([&] { of_second = DataflowBy(*second, true); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it comes to the lock
   waits = true;
   measuring.join();
@@ -101,7 +96,7 @@ TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
 
 TEST_F(MeasuredChoiceTest, ItsRecordsAreSoundForExportsAndPacks) {
   const auto engine = world.MakeEngine(config);
-  ASSERT_EQ(DataflowOf(*engine, true), "cluster-exchange");
+  ASSERT_EQ(DataflowBy(*engine, true), "cluster-exchange");
   int plans = 0;
   for (const std::string& key : world.disk->Keys(RecordKind::kPlan)) {
     const std::string record = world.disk->records[{RecordKind::kPlan, key}];
@@ -114,11 +109,11 @@ TEST_F(MeasuredChoiceTest, ItsRecordsAreSoundForExportsAndPacks) {
 TEST_F(MeasuredChoiceTest, WhatPredictionChoseIsKeptTooWhereItStands) {
   world.times["cluster"] = 10.9;  // less than 2 % faster
   const auto engine = world.MakeEngine(config);
-  EXPECT_EQ(DataflowOf(*engine, true), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, true), "grid-exchange");
   EXPECT_EQ(engine->Stats().slot_measurements, 1u);
   EXPECT_EQ(engine->Stats().slot_measured_wins, 0u);
   const int timings = world.timings;
-  EXPECT_EQ(DataflowOf(*world.MakeEngine(config), true), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*world.MakeEngine(config), true), "grid-exchange");
   EXPECT_EQ(world.timings, timings);
 }
 
@@ -127,18 +122,18 @@ TEST_F(MeasuredChoiceTest, APlanThatWinsInThreeRoundsOfFiveDoesNotWin) {
   // rows.
   world.on_pause = [&] { world.times["cluster"] = world.timings < 10 * 3 * 34 ? 8 : 11.5; };
   const auto engine = world.MakeEngine(config);
-  EXPECT_EQ(DataflowOf(*engine, true), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, true), "grid-exchange");
   EXPECT_EQ(engine->Stats().slot_measurements, 1u);
   EXPECT_EQ(world.timings, 16 * 3 * 34);
 }
 
 TEST_F(MeasuredChoiceTest, APlanMayLoseOneRound) {
   world.on_pause = [&] { world.times["cluster"] = world.timings < 13 * 3 * 34 ? 8 : 11.5; };
-  EXPECT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
+  EXPECT_EQ(DataflowBy(*world.MakeEngine(config), true), "cluster-exchange");
 }
 
 TEST_F(MeasuredChoiceTest, TakesAShareOfTheTime) {
-  ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
+  ASSERT_EQ(DataflowBy(*world.MakeEngine(config), true), "cluster-exchange");
   EXPECT_GT(world.background_us, 0);
   EXPECT_GE(world.paused_us, 48.9 * world.background_us);
   EXPECT_LT(world.background_us, 100e3);
@@ -150,7 +145,7 @@ TEST_F(MeasuredChoiceTest, WithoutMemoryThePredictedPlanStays) {
   const auto engine = world.MakeEngine(config);
   const auto plan = Prepare(*engine, world.chain, true);
   EXPECT_TRUE(absl::IsResourceExhausted(plan.status())) << plan.status();
-  EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, false), "grid-exchange");
   EXPECT_EQ(engine->Stats().slot_measurements, 0u);
   EXPECT_EQ(engine->Stats().slot_measurements_given_up, 1u);
   EXPECT_EQ(world.background_bytes, 0u);
@@ -163,7 +158,7 @@ TEST_F(MeasuredChoiceTest, ACancelLeavesNothing) {
   PrepareOptions options = WhileServing();
   options.cancel = &cancel;
   EXPECT_TRUE(absl::IsCancelled(engine->Prepare(world.chain, 16, options).status()));
-  EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, false), "grid-exchange");
   EXPECT_EQ(engine->Stats().slot_measurements_given_up, 1u);
   EXPECT_EQ(world.background_bytes, 0u);
 }
@@ -177,7 +172,7 @@ TEST_F(MeasuredChoiceTest, ACancelCallsNoKernelWrong) {
     if (timings == world.timings) pauses_of_checks.push_back(pauses);
     timings = world.timings;
   };
-  ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
+  ASSERT_EQ(DataflowBy(*world.MakeEngine(config), true), "cluster-exchange");
   ASSERT_GT(pauses_of_checks.size(), 100u);
   for (size_t i = 0; i < pauses_of_checks.size(); i += pauses_of_checks.size() / 12) {
     FakeWorld other{.times = world.times};
@@ -196,14 +191,13 @@ TEST_F(MeasuredChoiceTest, ACancelCallsNoKernelWrong) {
 TEST_F(MeasuredChoiceTest, AWrongPlanDoesNotWin) {
   world.wrong = {"cluster"};
   const auto engine = world.MakeEngine(config);
-  EXPECT_EQ(DataflowOf(*engine, true), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, true), "grid-exchange");
   EXPECT_EQ(engine->Stats().wrong_kernels, 1u);
 }
 
 TEST_F(MeasuredChoiceTest, ALongRunIsMeasuredInFewPieces) {
   world.times = {{"grid", 11e3}, {"cluster", 8e3}, {"first", 5e3}, {"second", 7e3}};
-  const auto engine = world.MakeEngine(config);
-  EXPECT_EQ(DataflowOf(*engine, true), "cluster-exchange");
+  EXPECT_EQ(DataflowBy(*world.MakeEngine(config), true), "cluster-exchange");
   EXPECT_GE(world.paused_us, 48.9 * world.background_us);
   // Each time of a plan is two replays to find the pieces, then two of three graphs.
   EXPECT_EQ(world.timings, 16 * 3 * 8);
@@ -211,17 +205,17 @@ TEST_F(MeasuredChoiceTest, ALongRunIsMeasuredInFewPieces) {
 
 TEST_F(MeasuredChoiceTest, BatchInvariantPlansAreMeasuredApart) {
   const auto engine = world.MakeEngine(config);
-  ASSERT_EQ(DataflowOf(*engine, true), "cluster-exchange");
+  ASSERT_EQ(DataflowBy(*engine, true), "cluster-exchange");
   ASSERT_TRUE(Prepare(*engine, world.chain, true, true).ok());
   EXPECT_EQ(engine->Stats().slot_measurements, 2u);
 }
 
 TEST_F(MeasuredChoiceTest, ATuningSetDecidesAlone) {
-  ASSERT_EQ(DataflowOf(*world.MakeEngine(config), true), "cluster-exchange");
+  ASSERT_EQ(DataflowBy(*world.MakeEngine(config), true), "cluster-exchange");
   world.tuning = std::make_shared<TuningSet>();
   const auto engine = world.MakeEngine(config);
   EXPECT_FALSE(engine->Measures(Kept(), false));
-  EXPECT_EQ(DataflowOf(*engine, false), "grid-exchange");
+  EXPECT_EQ(DataflowBy(*engine, false), "grid-exchange");
 }
 
 TEST_F(MeasuredChoiceTest, MustHitAndAMissingGpuMeasureNothing) {
@@ -241,11 +235,7 @@ TEST_F(MeasuredChoiceTest, MustHitAndAMissingGpuMeasureNothing) {
 TEST_F(MeasuredChoiceTest, ItIsAnEvent) {
   int tunings = 0;  // outlives the engine, which tells events as it ends
   const auto engine = world.MakeEngine(config);
-  ASSERT_TRUE(engine
-                  ->TellEvents([&](const EngineEvent& event) {
-                    tunings += event.kind == EventKind::kTune ? 1 : 0;
-                  })
-                  .ok());
+  CountEvents(*engine, EventKind::kTune, &tunings);
   ASSERT_TRUE(Prepare(*engine, world.chain, true).ok());
   EXPECT_EQ(tunings, 1);
 }
@@ -254,27 +244,14 @@ TEST_F(MeasuredChoiceTest, ItIsAnEvent) {
 class MeasureFirstTest : public MeasuredChoiceTest {
  protected:
   static PrepareOptions First(bool required) {
-    PrepareOptions options;
-    options.measuring.mode = Measuring::Mode::kFirst;
-    options.measuring.required = required;
-    return options;
-  }
-  static std::string ChosenBy(Engine& engine, const Chain& chain, const PrepareOptions& options) {
-    const auto plan = engine.Prepare(chain, 16, options);
-    if (!plan.ok()) return plan.status().ToString();
-    const Plan& chosen = (*plan)->plan();
-    return std::string(chosen.fused ? NameOf(ProductOf(chosen.kernels[0].spec).schedule.dataflow)
-                                    : "plain");
-  }
-  std::string Chosen(Engine& engine, const PrepareOptions& options) {
-    return ChosenBy(engine, world.chain, options);
+    return MeasuredBy(Measuring::Mode::kFirst, required);
   }
 };
 
 TEST_F(MeasureFirstTest, ThePlanIsTheMeasuredChoice) {
   const auto engine = world.MakeEngine();
   const auto plan = Got(engine->Prepare(world.chain, 16, First(true)));
-  EXPECT_EQ(ProductOf(plan->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterExchange);
+  EXPECT_EQ(DataflowOf(*plan), "cluster-exchange");
   EXPECT_THAT(plan->Explain(), HasSubstr("tuning: measured 8.00 us on Fake H200, the "
                                          "predicted choice 11.00 us then"));
   EXPECT_EQ(engine->Stats().measurements, 1u);
@@ -297,11 +274,7 @@ TEST_F(MeasureFirstTest, IsMeasuredOnceForAllWhoShareTheStore) {
 TEST_F(MeasureFirstTest, APlanThatIsAliveIsLookedUpNowhere) {
   int look_ups = 0;
   const auto engine = world.MakeEngine();
-  ASSERT_TRUE(engine
-                  ->TellEvents([&](const EngineEvent& event) {
-                    look_ups += event.kind == EventKind::kLookUp ? 1 : 0;
-                  })
-                  .ok());
+  CountEvents(*engine, EventKind::kLookUp, &look_ups);
   const auto held = Got(engine->Prepare(world.chain, 16, First(true)));
   EXPECT_GT(look_ups, 0);
   const int before = look_ups;

@@ -21,6 +21,17 @@ std::vector<std::shared_ptr<RankGroup>> LocalGroups(int size = 2, uint64_t slot_
   return Got(RankGroup::CreateLocal(std::move(memory), {.slot_bytes = slot_bytes}));
 }
 
+// A rank's group of those that meet in `gathering`. Counts its exchanges.
+std::shared_ptr<RankGroup> GroupOf(const std::shared_ptr<Gathering>& gathering, int rank, int size,
+                                   int* exchanges) {
+  const RankGroupOptions options{.rank = rank, .size = size, .slot_bytes = 64 << 10};
+  return Got(RankGroup::Create(std::make_unique<FakePeerMemory>(rank), options,
+                               [=](const void* send, size_t bytes, void* recv) {
+                                 ++*exchanges;
+                                 return gathering->ExchangeOf(rank)(send, bytes, recv);
+                               }));
+}
+
 // An engine of a rank, with the real planner.
 struct Rank {
   FakeWorld world;
@@ -35,8 +46,7 @@ struct Rank {
     };
     world.run = [](const std::string&, const BufferList&, int64_t) { return absl::OkStatus(); };
     engine = world.MakeEngine();
-    auto prepared = Got(engine->Prepare(chain, m, {}));
-    plan = prepared;
+    plan = Got(engine->Prepare(chain, m, {}));
   }
   absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(std::shared_ptr<RankGroup> group) const {
     return plan->BindGroup(testing::FarApart(3), 0, std::move(group));
@@ -186,19 +196,13 @@ TEST(RankPlans, RanksThatExchangeAreBothTold) {
   std::vector<absl::Status> same(2), differ(2);
   OnThreads(2, [&](int r) {
     int exchanges = 0;
-    RankGroupOptions options{.rank = r, .size = 2, .slot_bytes = 64 << 10};
-    auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
-                                   [&, r](const void* send, size_t bytes, void* recv) {
-                                     ++exchanges;
-                                     return gathering->ExchangeOf(r)(send, bytes, recv);
-                                   });
-    ASSERT_TRUE(group.ok()) << group.status();
+    const auto group = GroupOf(gathering, r, 2, &exchanges);
     const int before = exchanges;
-    same[static_cast<size_t>(r)] = first.Bind(*group).status();
-    same[static_cast<size_t>(r)].Update(first.Bind(*group).status());
+    same[static_cast<size_t>(r)] = first.Bind(group).status();
+    same[static_cast<size_t>(r)].Update(first.Bind(group).status());
     EXPECT_EQ(exchanges - before, 1) << "the second time it is known";
-    differ[static_cast<size_t>(r)] = others[r].Bind(*group).status();
-    EXPECT_TRUE((*group)->Close().ok());
+    differ[static_cast<size_t>(r)] = others[r].Bind(group).status();
+    EXPECT_TRUE(group->Close().ok());
   });
   for (int r = 0; r < 2; ++r) {
     EXPECT_TRUE(same[static_cast<size_t>(r)].ok()) << same[static_cast<size_t>(r)];
@@ -214,14 +218,10 @@ TEST(RankPlans, AllRanksAreToldOfOneThatBindsAnotherPlan) {
     const auto gathering = std::make_shared<Gathering>(size);
     std::vector<absl::Status> told(static_cast<size_t>(size));
     OnThreads(told.size(), [&](int r) {
-      RankGroupOptions options{.rank = r, .size = size, .slot_bytes = 64 << 10};
-      auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
-                                     [&, r](const void* send, size_t bytes, void* recv) {
-                                       return gathering->ExchangeOf(r)(send, bytes, recv);
-                                     });
-      ASSERT_TRUE(group.ok()) << group.status();
-      told[static_cast<size_t>(r)] = (r + 1 < size ? same : other).Bind(*group).status();
-      EXPECT_TRUE((*group)->Close().ok());
+      int exchanges = 0;
+      const auto group = GroupOf(gathering, r, size, &exchanges);
+      told[static_cast<size_t>(r)] = (r + 1 < size ? same : other).Bind(group).status();
+      EXPECT_TRUE(group->Close().ok());
     });
     for (int r = 0; r < size; ++r) {
       const absl::Status& status = told[static_cast<size_t>(r)];
@@ -240,19 +240,13 @@ TEST(RankPlans, ARankWithWrongBuffersKeepsNoOtherWaiting) {
   std::vector<absl::Status> bound(2), again(2);
   OnThreads(2, [&](int r) {
     int exchanges = 0;
-    RankGroupOptions options{.rank = r, .size = 2, .slot_bytes = 64 << 10};
-    auto group = RankGroup::Create(std::make_unique<FakePeerMemory>(r), options,
-                                   [&, r](const void* send, size_t bytes, void* recv) {
-                                     ++exchanges;
-                                     return gathering->ExchangeOf(r)(send, bytes, recv);
-                                   });
-    ASSERT_TRUE(group.ok()) << group.status();
+    const auto group = GroupOf(gathering, r, 2, &exchanges);
     const int before = exchanges;
     bound[static_cast<size_t>(r)] =
-        r == 0 ? rank.Bind(*group).status() : rank.plan->BindGroup(wrong, 0, *group).status();
+        r == 0 ? rank.Bind(group).status() : rank.plan->BindGroup(wrong, 0, group).status();
     EXPECT_EQ(exchanges - before, 1) << r;
-    if (r == 1) again[1] = rank.Bind(*group).status();
-    EXPECT_TRUE((*group)->Close().ok());
+    if (r == 1) again[1] = rank.Bind(group).status();
+    EXPECT_TRUE(group->Close().ok());
   });
   EXPECT_TRUE(bound[0].ok()) << bound[0];
   EXPECT_EQ(bound[1], wrong);

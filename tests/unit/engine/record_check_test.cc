@@ -24,6 +24,11 @@ class RecordCheckTest : public ::testing::Test {
   void Store(const PlanRecord& record) {
     Payload(RecordKind::kPlan, plan_key_) = EncodePlanRecord(record);
   }
+  void Change(const std::function<void(PlanRecord&)>& change) {
+    PlanRecord record = Record();
+    change(record);
+    Store(record);
+  }
   // With plans and keys.
   PlanRecord Complete() {
     PlanRecord record = Record();
@@ -73,17 +78,16 @@ TEST_F(RecordCheckTest, WhatAnotherProcessLeftIsTaken) {
 }
 
 TEST_F(RecordCheckTest, ADataflowOfAnotherChain) {
-  PlanRecord record = Record();
-  record.variants.front().decisions.kernels[0].schedule.dataflow = Dataflow::kSpatialGate;
-  Store(record);
+  Change([&](PlanRecord& record) {
+    record.variants.front().decisions.kernels[0].schedule.dataflow = Dataflow::kSpatialGate;
+  });
   ExpectRefused("plan 'fused': kernel 0: ");
 }
 
 // A grid is not a part of a key: the assembly decides whether it may run.
 TEST_F(RecordCheckTest, MoreBlocksThanAreResident) {
-  PlanRecord record = Record();
-  record.variants.front().decisions.kernels[0].schedule.grid *= 2;
-  Store(record);
+  Change(
+      [&](PlanRecord& record) { record.variants.front().decisions.kernels[0].schedule.grid *= 2; });
   ExpectRefused("grid 240 is above the");
 }
 
@@ -92,10 +96,10 @@ TEST_F(RecordCheckTest, AVariantThatStandsIn) {
   PrepareOptions unfused{.choice = PrepareOptions::Choice::kUnfused};
   ASSERT_TRUE(world_.MakeEngine()->Prepare(world_.chain, 16, unfused).ok());
   compiles_ = world_.compiles;
-  PlanRecord record = Record();
-  record.variants.back().decisions.kernels.pop_back();
-  record.variants.back().sources.pop_back();
-  Store(record);
+  Change([&](PlanRecord& record) {
+    record.variants.back().decisions.kernels.pop_back();
+    record.variants.back().sources.pop_back();
+  });
   const auto engine = world_.MakeEngine();
   ASSERT_TRUE(engine->Prepare(world_.chain, 16, {}).ok());
   EXPECT_EQ(engine->Stats().store.misses[kDamaged], 0u);
@@ -104,10 +108,10 @@ TEST_F(RecordCheckTest, AVariantThatStandsIn) {
 }
 
 TEST_F(RecordCheckTest, AVariantThatStandsInForARefusedKernel) {
-  PlanRecord record = Record();
-  record.variants.back().decisions.kernels.pop_back();
-  record.variants.back().sources.pop_back();
-  Store(record);
+  Change([&](PlanRecord& record) {
+    record.variants.back().decisions.kernels.pop_back();
+    record.variants.back().sources.pop_back();
+  });
   for (const std::string& key : world_.disk->Keys(RecordKind::kKernel)) {
     world_.disk->records.erase({RecordKind::kKernel, key});
   }
@@ -121,31 +125,27 @@ TEST_F(RecordCheckTest, AVariantThatStandsInForARefusedKernel) {
 }
 
 TEST_F(RecordCheckTest, AnotherChainsRecord) {
-  PlanRecord record = Record();
-  record.chain.bytes[0] ^= 1;
-  Store(record);
+  Change([&](PlanRecord& record) { record.chain.bytes[0] ^= 1; });
   ExpectRefused("for chain");
 }
 
 TEST_F(RecordCheckTest, AnotherBucketsRecord) {
-  PlanRecord record = Record();
-  record.bucket = 32;
-  Store(record);
+  Change([&](PlanRecord& record) { record.bucket = 32; });
   ExpectRefused("at bucket 32");
 }
 
 TEST_F(RecordCheckTest, WithoutTheUnfusedPlan) {
-  PlanRecord record = Record();
-  ASSERT_FALSE(record.variants.back().decisions.fused);
-  record.variants.pop_back();
-  Store(record);
+  Change([&](PlanRecord& record) {
+    ASSERT_FALSE(record.variants.back().decisions.fused);
+    record.variants.pop_back();
+  });
   ExpectRefused("without the unfused plan");
 }
 
 TEST_F(RecordCheckTest, WithItsNamesSwapped) {
-  PlanRecord record = Record();
-  for (PlanVariant& variant : record.variants) variant.decisions.fused = !variant.decisions.fused;
-  Store(record);
+  Change([&](PlanRecord& record) {
+    for (PlanVariant& variant : record.variants) variant.decisions.fused = !variant.decisions.fused;
+  });
   ExpectRefused("its unfused plan is fused");
 }
 
@@ -162,9 +162,7 @@ TEST_F(RecordCheckTest, MoreKernelsThanOps) {
 }
 
 TEST_F(RecordCheckTest, ARecordThatIsTooLarge) {
-  PlanRecord record = Record();
-  record.tuning.assign(kMostPlanRecordBytes, 'x');
-  Store(record);
+  Change([&](PlanRecord& record) { record.tuning.assign(kMostPlanRecordBytes, 'x'); });
   ExpectRefused("bytes, at most 16777216");
 }
 
@@ -195,9 +193,9 @@ TEST_F(RecordCheckTest, ADamagedRecordIsCountedToo) {
 }
 
 TEST_F(RecordCheckTest, UnderMustHitItIsAMiss) {
-  PlanRecord record = Record();
-  record.variants.front().decisions.kernels[0].schedule.stages = 1000;
-  Store(record);
+  Change([&](PlanRecord& record) {
+    record.variants.front().decisions.kernels[0].schedule.stages = 1000;
+  });
   const absl::Status status =
       world_.MakeEngine()->Prepare(world_.chain, 16, {.must_hit = true}).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kCacheMiss)) << status;
@@ -209,9 +207,8 @@ TEST_F(RecordCheckTest, UnderMustHitItIsAMiss) {
 // not be stored under the key that both make together.
 TEST_F(RecordCheckTest, ASourceOfAnotherKernel) {
   const std::string own = Complete().variants.front().kernel_keys[0];
-  PlanRecord record = Record();
-  record.variants[0].sources[0] = record.variants[1].sources[0];
-  Store(record);
+  Change(
+      [&](PlanRecord& record) { record.variants[0].sources[0] = record.variants[1].sources[0]; });
   const auto plan = world_.MakeEngine()->Prepare(world_.chain, 16, {}).value();
   EXPECT_EQ(world_.disk->Count(RecordKind::kKernel), 1);
   EXPECT_EQ(world_.compiles, compiles_) << "the kernel is there, under its own key";
@@ -281,9 +278,8 @@ TEST(TunedRecordCheck, ATuningSetThatLiesIsPassedOver) {
     one.change(record.variants[0].decisions);
     entry.record = EncodePlanRecord(record);
     FakeWorld user;
-    auto set = std::make_shared<TuningSet>();
-    set->Add(entry);
-    user.tuning = std::make_shared<const TuningSet>(TuningSet::FromText(set->ToText()).value());
+    user.tuning =
+        std::make_shared<const TuningSet>(TuningSet::FromText(SetWith(entry)->ToText()).value());
     const auto engine = user.MakeEngine();
     ASSERT_TRUE(engine->Prepare(user.chain, 16, {}).ok()) << one.why;
     EXPECT_EQ(engine->Stats().tuned_refused, 1u) << one.why;

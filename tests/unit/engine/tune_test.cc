@@ -73,13 +73,10 @@ TEST(TuneTest, EachKernelTakesTheFastestOfItsRanking) {
   EXPECT_THAT(ScheduleOf(*result.entry, 0), HasSubstr("st3"));
   EXPECT_THAT(ScheduleOf(*result.entry, 1), HasSubstr("st2"));
   // Whatever is asked of the entry holds for it too.
-  auto set = std::make_shared<TuningSet>();
-  set->Add(*result.entry);
-  world.tuning = set;
-  const auto prepared = world.MakeEngine()->Prepare(world.chain, 16, {});
-  ASSERT_TRUE(prepared.ok());
-  EXPECT_EQ(ProductOf((*prepared)->plan().kernels[0].spec).schedule.stages, 3);
-  EXPECT_EQ(ProductOf((*prepared)->plan().kernels[1].spec).schedule.stages, 2);
+  world.tuning = SetWith(*result.entry);
+  const auto prepared = Got(world.MakeEngine()->Prepare(world.chain, 16, {}));
+  EXPECT_EQ(ProductOf(prepared->plan().kernels[0].spec).schedule.stages, 3);
+  EXPECT_EQ(ProductOf(prepared->plan().kernels[1].spec).schedule.stages, 2);
 }
 
 TEST(TuneTest, OnlyPlansThatSomethingIsBuiltOnAreChecked) {
@@ -116,19 +113,12 @@ TEST(TuneTest, ASlabIsTakenByMeasurementAlone) {
   world.slab_us = 9;  // less than any other
   world.times = {{"slab", 5}};
   const auto engine = world.MakeEngine();
-  const auto by_prediction = engine->Prepare(world.chain, 256, {});
-  ASSERT_TRUE(by_prediction.ok()) << by_prediction.status();
-  EXPECT_EQ(ProductOf((*by_prediction)->plan().kernels[0].spec).schedule.dataflow,
-            Dataflow::kGridExchange);
+  EXPECT_EQ(DataflowOf(*Got(engine->Prepare(world.chain, 256, {}))), "grid-exchange");
   const TuneResult result = engine->Tune(world.chain, 256, {}).value();
   ASSERT_NE(result.entry, nullptr) << result.report;
   EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 5);
-  auto set = std::make_shared<TuningSet>();
-  set->Add(*result.entry);
-  world.tuning = set;
-  const auto tuned = world.MakeEngine()->Prepare(world.chain, 256, {});
-  ASSERT_TRUE(tuned.ok()) << tuned.status();
-  EXPECT_EQ(ProductOf((*tuned)->plan().kernels[0].spec).schedule.dataflow, Dataflow::kClusterSlab);
+  world.tuning = SetWith(*result.entry);
+  EXPECT_EQ(DataflowOf(*Got(world.MakeEngine()->Prepare(world.chain, 256, {}))), "cluster-slab");
 }
 
 TEST(TuneTest, ADeadlineEndsIt) {
@@ -151,11 +141,10 @@ TEST(TuneTest, FirstTimesDecideWhenTimingInTurnsFails) {
   FakeWorld world{.times = {{"grid", 12}, {"cluster", 3}, {"first", 10}, {"second", 10}}};
   world.most_timings = 5;  // three plans, and part of the first round
   const auto engine = world.MakeEngine();
-  const auto result = engine->Tune(world.chain, 16, {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_NE(result->entry, nullptr);
-  EXPECT_EQ(ChoiceOf(*result->entry).measured_us, 3);
-  EXPECT_EQ(ChoiceOf(*result->entry).untuned_us, 12);
+  const TuneResult result = Got(engine->Tune(world.chain, 16, {}));
+  ASSERT_NE(result.entry, nullptr);
+  EXPECT_EQ(ChoiceOf(*result.entry).measured_us, 3);
+  EXPECT_EQ(ChoiceOf(*result.entry).untuned_us, 12);
   EXPECT_THAT(world.log, ::testing::Contains(HasSubstr("first times: not timed, on order")));
 }
 
@@ -238,8 +227,7 @@ TEST(TuneTest, WithoutAMeasuredPlanThereIsAReportAndNoEntry) {
 
 TEST(TuneTest, AnEntryThatCanStillBeUsedIsKeptUnmeasured) {
   FakeWorld world;
-  auto set = std::make_shared<TuningSet>();
-  set->Add(*world.MakeEngine()->Tune(world.chain, 16, {})->entry);
+  const auto set = SetWith(*world.MakeEngine()->Tune(world.chain, 16, {})->entry);
   TuneOptions options{.keep = set};
   const int timings = world.timings;
   const TuneResult kept = world.MakeEngine()->Tune(world.chain, 16, options).value();
@@ -264,8 +252,7 @@ TEST(TuneTest, EqualKernelsAreTimedOnceAProcess) {
   EXPECT_EQ(world.timings, timings);
   EXPECT_EQ(second.report, first.report);
   // A measurement before a prepare takes the times of the tuning.
-  PrepareOptions options;
-  options.measuring.mode = Measuring::Mode::kFirst;
+  const PrepareOptions options = MeasuredBy(Measuring::Mode::kFirst);
   const auto plan = world.MakeEngine()->Prepare(world.chain, 16, options).value();
   EXPECT_EQ(plan->plan().kernels[0].measured_us, 8);
   EXPECT_EQ(world.timings, timings);

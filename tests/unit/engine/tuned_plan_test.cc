@@ -1,4 +1,5 @@
 // What a tuning set does to preparing: what is taken, what is refused, what ranks agree on.
+#include "tests/support/child.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {
@@ -10,19 +11,13 @@ void MakeClusterFastest(FakeWorld& world) {
 }
 
 std::shared_ptr<const TuningSet> TunedSet(FakeWorld& world, const TuneOptions& options = {}) {
-  auto set = std::make_shared<TuningSet>();
-  set->Add(*world.MakeEngine()->Tune(world.chain, 16, options)->entry);
-  return set;
+  return SetWith(*world.MakeEngine()->Tune(world.chain, 16, options)->entry);
 }
 
 std::shared_ptr<const TuningSet> ClusterSet() {
   FakeWorld world;
   MakeClusterFastest(world);
   return TunedSet(world);
-}
-
-std::string DataflowOf(const PreparedPlan& plan) {
-  return std::string(NameOf(ProductOf(plan.plan().kernels[0].spec).schedule.dataflow));
 }
 
 std::shared_ptr<const PreparedPlan> Prepared(FakeWorld& world, int64_t m = 16,
@@ -128,12 +123,10 @@ TEST(TunedPlanTest, SurvivesALibraryThatLeavesItsKernelsAlone) {
 TEST(TunedPlanTest, TheCachesChoiceSurvivesWhatATuningSetsChoiceSurvives) {
   FakeWorld world;
   MakeClusterFastest(world);
-  PrepareOptions measure;
-  measure.measuring.mode = Measuring::Mode::kFirst;
+  const PrepareOptions measure = MeasuredBy(Measuring::Mode::kFirst);
   ASSERT_EQ(DataflowOf(*Prepared(world, 16, measure)), "cluster-exchange");
   const int timings = world.timings;
-  PrepareOptions kept;
-  kept.measuring.mode = Measuring::Mode::kKept;
+  const PrepareOptions kept = MeasuredBy(Measuring::Mode::kKept);
   world.model.stage_us *= 3;  // recalibrated
   EXPECT_EQ(DataflowOf(*Prepared(world, 16, kept)), "cluster-exchange");
   world.header = "int shared; // said better\n";  // the kernels' text stays
@@ -160,8 +153,7 @@ TEST(TunedPlanTest, ASetsChoiceAndTheCachesAreOneRecord) {
   const TuningEntry entry = *world.MakeEngine()->Tune(world.chain, 16, {})->entry;
   FakeWorld measuring;
   MakeClusterFastest(measuring);
-  PrepareOptions measure;
-  measure.measuring.mode = Measuring::Mode::kFirst;
+  const PrepareOptions measure = MeasuredBy(Measuring::Mode::kFirst);
   ASSERT_EQ(DataflowOf(*Prepared(measuring, 16, measure)), "cluster-exchange");
   ASSERT_EQ(measuring.disk->Count(RecordKind::kPlan), 1);
   const PlanRecord record = DecodePlanRecord(measuring.disk->records.begin()->second).value();
@@ -207,10 +199,7 @@ TEST(TunedPlanTest, AChangedKernelMakesAnotherPlanKey) {
 TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
   const TuningEntry sound = ClusterSet()->entries().begin()->second;
   const auto refused = [&](const TuningEntry& entry) {
-    FakeWorld world;
-    auto set = std::make_shared<TuningSet>();
-    set->Add(entry);
-    world.tuning = set;
+    FakeWorld world{.tuning = SetWith(entry)};
     const auto engine = world.MakeEngine();
     const auto plan = engine->Prepare(world.chain, 16, {}).value();
     EXPECT_EQ(DataflowOf(*plan), "grid-exchange");
@@ -267,9 +256,7 @@ TEST(TunedPlanTest, ADamagedRecordIsRefusedOrStillThePlanThatWasMeasured) {
   for (size_t i = 0; i < sound.record.size(); i += 3) {
     TuningEntry entry = sound;
     entry.record[i] = static_cast<char>(entry.record[i] ^ 0x5a);
-    auto set = std::make_shared<TuningSet>();
-    set->Add(entry);
-    world.tuning = set;
+    world.tuning = SetWith(entry);
     world.disk = std::make_shared<testing::FakeDisk>();
     const auto engine = world.MakeEngine();
     const auto plan = engine->Prepare(world.chain, 16, {});
@@ -308,44 +295,22 @@ TEST(TunedPlanTest, EightThreadsWithContextsOfTheirOwnAgree) {
 #define SINTER_NO_FORK 1
 #endif
 #ifndef SINTER_NO_FORK
-// Each reads the file for itself, as ranks do; half of them have caches of their own.
+// Each reads the file for itself, as ranks do, and has a cache of its own.
 TEST(TunedPlanTest, EightProcessesThatReadOneFileAgree) {
-  std::string path = ::testing::TempDir() + "sinter-ranks-XXXXXX";
-  const int file = mkstemp(&path[0]);
-  ASSERT_GE(file, 0);
-  close(file);
+  const TempDir folder;
+  const std::string path = folder / "ranks.tuning";
   ASSERT_TRUE(WriteTuningFile(*ClusterSet(), path).ok());
-  int pipes[2];
-  ASSERT_EQ(pipe(pipes), 0);
-  std::vector<pid_t> ranks;
-  for (int rank = 0; rank < 8; ++rank) {
-    const pid_t pid = fork();
-    ASSERT_GE(pid, 0);
-    if (pid == 0) {
-      FakeWorld world;
-      absl::StatusOr<TuningSet> set = ReadTuningFile(path);
-      if (!set.ok()) _exit(1);
-      world.tuning = std::make_shared<const TuningSet>(*std::move(set));
-      const Digest digest = Prepared(world)->ChosenDigest();
-      _exit(write(pipes[1], digest.bytes.data(), 32) == 32 ? 0 : 1);
-    }
-    ranks.push_back(pid);
-  }
-  for (const pid_t pid : ranks) {
-    int status = 0;
-    ASSERT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
   FakeWorld world{.tuning = ClusterSet()};
-  const Digest want = Prepared(world)->ChosenDigest();
+  const std::string want = Prepared(world)->ChosenDigest().Hex();
   for (int rank = 0; rank < 8; ++rank) {
-    Digest digest;
-    ASSERT_EQ(read(pipes[0], digest.bytes.data(), 32), 32);
-    EXPECT_EQ(digest, want);
+    EXPECT_EQ(
+        EndOfChild([&] {
+          FakeWorld own{.tuning = std::make_shared<const TuningSet>(Got(ReadTuningFile(path)))};
+          return Prepared(own)->ChosenDigest().Hex() == want ? 0 : 1;
+        }),
+        0)
+        << rank;
   }
-  close(pipes[0]);
-  close(pipes[1]);
-  unlink(path.c_str());
 }
 #endif
 
