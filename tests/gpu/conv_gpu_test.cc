@@ -1,118 +1,13 @@
-// Convolutions on the kernels of GEMMs: M counts images, rows count pixels of the result. Every
-// buffer is between guards of NaN. A read outside the buffer therefore spoils the result, and a
-// write outside it is detected.
+// Convolutions on the kernels of GEMMs: M counts images, rows count pixels of the result. A read
+// outside a buffer spoils the result, and a write outside it is detected.
 #include "tests/gpu/gpu_tests.h"
-#include "tests/support/pointers.h"
 
 namespace sinter::gpu_testing::conv {
 namespace {
 
 using Choice = PrepareOptions::Choice;
 
-constexpr uint8_t kPoison = 0xff;               // a NaN in every floating type
-constexpr uint64_t kGuard = uint64_t{1} << 16;  // bytes before and after each buffer
 constexpr int kRuns = 3;
-
-// A buffer with poison on both sides, itself poison at first.
-struct Guarded {
-  DeviceBuffer all;
-  uint64_t bytes = 0;
-  DevicePtr ptr() const { return all.ptr + kGuard; }
-  DeviceBuffer inner() const { return {ptr(), bytes}; }
-};
-
-// A chain's buffers for `images` images.
-class ConvRun {
- public:
-  ConvRun(const Ports& ports, const Chain& chain, int64_t images)
-      : measurer_(ports.measurer.get()), chain_(chain), images_(images), arena_(measurer_) {}
-
-  absl::Status Upload(uint64_t seed) {
-    SINTER_ASSIGN_OR_RETURN(inputs_, RandomInputs(chain_, images_, seed));
-    for (const std::string& input : inputs_) {
-      SINTER_ASSIGN_OR_RETURN(const Guarded buffer, Make(input.size()));
-      SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer.inner(), input.data(), input.size()));
-      buffers_.push_back(buffer);
-    }
-    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, 0, images_));
-    SINTER_ASSIGN_OR_RETURN(output_, Make(static_cast<uint64_t>(bytes)));
-    SINTER_ASSIGN_OR_RETURN(
-        std::vector<std::vector<double>> want,
-        RunReferenceF64(chain_, images_, PointersTo(inputs_), {0, nullptr, true, {}}));
-    want_ = std::move(want[0]);
-    return absl::OkStatus();
-  }
-
-  // Right at kRuns launches, of the same bytes each.
-  absl::Status Check(const PreparedPlanPtr& plan) {
-    SINTER_ASSIGN_OR_RETURN(const Guarded workspace,
-                            Make(std::max<uint64_t>(plan->WorkspaceBytes(), 256)));
-    SINTER_RETURN_IF_ERROR(measurer_->RunAndWait([&](StreamHandle stream) {
-      return plan->InitWorkspace(workspace.ptr(), workspace.bytes, stream);
-    }));
-    std::vector<DevicePtr> caller(buffers_.size() + 1, output_.ptr());
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      caller[static_cast<size_t>(chain_.InputOrder()[i])] = buffers_[i].ptr();
-    }
-    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const PlanBinding> binding,
-                            plan->Bind(caller, workspace.ptr()));
-    std::string first;
-    for (int run = 0; run < kRuns; ++run) {
-      SINTER_RETURN_IF_ERROR(measurer_->Fill(output_.all, kPoison));
-      if (workspace.bytes > kWorkspaceFlagBytes) {
-        SINTER_RETURN_IF_ERROR(measurer_->Fill(
-            {workspace.ptr() + kWorkspaceFlagBytes, workspace.bytes - kWorkspaceFlagBytes},
-            kPoison));
-      }
-      SINTER_RETURN_IF_ERROR(measurer_->RunAndWait(
-          [&](StreamHandle stream) { return plan->Launch(*binding, stream, images_, false); }));
-      SINTER_RETURN_IF_ERROR(CheckGuards(workspace, "the workspace"));
-      SINTER_RETURN_IF_ERROR(CheckGuards(output_, "the output"));
-      std::string got(output_.bytes, '\0');
-      SINTER_RETURN_IF_ERROR(measurer_->Download(&got[0], output_.inner(), got.size()));
-      if (run == 0) SINTER_RETURN_IF_ERROR(CheckValues(got));
-      if (run == 0) first = got;
-      if (got != first) return absl::DataLossError(absl::StrCat("run ", run, " differs"));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  absl::StatusOr<Guarded> Make(uint64_t bytes) {
-    Guarded buffer{.bytes = bytes};
-    SINTER_ASSIGN_OR_RETURN(buffer.all, arena_.Allocate(bytes + 2 * kGuard));
-    SINTER_RETURN_IF_ERROR(measurer_->Fill(buffer.all, kPoison));
-    return buffer;
-  }
-
-  absl::Status CheckGuards(const Guarded& buffer, absl::string_view name) const {
-    for (const DevicePtr at : {buffer.all.ptr, buffer.ptr() + buffer.bytes}) {
-      std::string guard(kGuard, '\0');
-      SINTER_RETURN_IF_ERROR(measurer_->Download(&guard[0], {at, kGuard}, kGuard));
-      const size_t written = guard.find_first_not_of(static_cast<char>(kPoison));
-      if (written == std::string::npos) continue;
-      return absl::DataLossError(absl::StrCat("byte ", written, " ",
-                                              at == buffer.all.ptr ? "before" : "behind", " ", name,
-                                              " was written"));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckValues(const std::string& got) const {
-    const ErrorMeasure errors = CompareBuffer(got.data(), chain_.output_type(0).dtype, want_);
-    if (errors.Within(BoundsOf(chain_, 0))) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("wrong: ", errors.ToString()));
-  }
-
-  Measurer* const measurer_;
-  const Chain& chain_;
-  const int64_t images_;
-  DeviceArena arena_;
-  std::vector<std::string> inputs_;  // canonical
-  std::vector<Guarded> buffers_;
-  Guarded output_;
-  std::vector<double> want_;
-};
 
 class Convolutions : public GpuTest {
  protected:
@@ -125,15 +20,23 @@ class Convolutions : public GpuTest {
   static void Expect(const Chain& chain, const std::vector<int64_t>& batches) {
     for (const int64_t images : batches) {
       SCOPED_TRACE(absl::StrCat("images ", images));
-      ConvRun run(ports(), chain, images);
-      ASSERT_OK(run.Upload(static_cast<uint64_t>(images)));
+      const auto data = Of(chain, images, static_cast<uint64_t>(images));
       for (const Choice choice : {Choice::kBest, Choice::kFused, Choice::kUnfused}) {
         const auto plan = engine()->Prepare(chain, images, {.choice = choice});
         if (!plan.ok() && choice == Choice::kFused) continue;
         ASSERT_OK(plan);
-        EXPECT_OK(run.Check(*plan)) << (*plan)->plan().ToText();
+        ExpectRight(*data, *plan);
       }
     }
+  }
+
+  static std::unique_ptr<DeviceChain> Of(const Chain& chain, int64_t images, uint64_t seed) {
+    return Got(DeviceChain::Make(ports(), chain, images, Got(RandomInputs(chain, images, seed)),
+                                 BoundsOf(chain, 0)));
+  }
+  static void ExpectRight(DeviceChain& data, const PreparedPlanPtr& plan) {
+    ExpectCorrect(data, plan, data.rows(), kRuns);
+    EXPECT_OK(data.CheckSurroundings()) << plan->plan().ToText();
   }
 
   static std::vector<int64_t> OneToNine() { return {1, 2, 3, 4, 5, 6, 7, 8, 9}; }
@@ -288,9 +191,8 @@ TEST_F(Convolutions, OnePlanServesItsWholeBucket) {
       ParseProblem("conv_chain b=M ic=64 h=14 w=14 oc1=128 oc2=64 k1=1 k2=1 act=relu");
   const auto plan = Got(engine()->Prepare(problem->chain, 16, {}));
   for (int64_t images = 1; images <= 16; ++images) {
-    ConvRun run(ports(), problem->chain, images);
-    ASSERT_OK(run.Upload(5));
-    EXPECT_OK(run.Check(plan)) << "images " << images << "\n" << plan->plan().ToText();
+    SCOPED_TRACE(absl::StrCat("images ", images));
+    ExpectRight(*Of(problem->chain, images, 5), plan);
   }
 }
 

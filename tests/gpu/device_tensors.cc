@@ -7,6 +7,7 @@ namespace sinter::gpu_testing {
 namespace {
 
 constexpr uint64_t kGuardBytes = 8192;
+constexpr uint64_t kAround = uint64_t{1} << 16;  // bytes of poison before and after each buffer
 
 }  // namespace
 
@@ -27,16 +28,15 @@ absl::StatusOr<std::unique_ptr<DeviceTensors>> DeviceTensors::Make(
 absl::Status DeviceTensors::Upload(std::vector<std::string> inputs) {
   inputs_ = std::move(inputs);
   for (const std::string& input : inputs_) {
-    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena_.Allocate(input.size()));
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, Allocate(input.size()));
     SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer, input.data(), input.size()));
     buffers_.push_back(buffer);
   }
   for (int i = 0; i < chain_.num_outputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain_, i, rows_));
     SINTER_ASSIGN_OR_RETURN(const DeviceBuffer output,
-                            arena_.Allocate(static_cast<uint64_t>(bytes) + kGuardBytes));
+                            Allocate(static_cast<uint64_t>(bytes) + kGuardBytes));
     buffers_.push_back(output);
-    SINTER_RETURN_IF_ERROR(measurer_->Fill(output, kPoison));
   }
   return absl::OkStatus();
 }
@@ -47,11 +47,16 @@ std::vector<DevicePtr> DeviceTensors::Pointers() const {
   return pointers;
 }
 
+absl::StatusOr<DeviceBuffer> DeviceTensors::Allocate(uint64_t bytes) {
+  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer all, arena_.Allocate(bytes + 2 * kAround));
+  SINTER_RETURN_IF_ERROR(measurer_->Fill(all, kPoison));
+  allocated_.push_back({all.ptr + kAround, bytes});
+  return allocated_.back();
+}
+
 absl::StatusOr<DeviceBuffer> DeviceTensors::MakeWorkspace(uint64_t bytes) {
   if (bytes == 0) return DeviceBuffer{};
-  SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, arena_.Allocate(bytes));
-  SINTER_RETURN_IF_ERROR(measurer_->Fill(workspace, kPoison));
-  return workspace;
+  return Allocate(bytes);
 }
 
 absl::StatusOr<DeviceBuffer> DeviceTensors::HeadedWorkspace(const LoadedPlan& plan) {
@@ -176,6 +181,20 @@ absl::StatusOr<std::string> DeviceTensors::RunOver(const BoundRun& run, int inpu
   SINTER_RETURN_IF_ERROR(LaunchOnce(run, m));
   SINTER_RETURN_IF_ERROR(measurer_->Download(&bytes[0], input_buffer(input), bytes.size()));
   return bytes;
+}
+
+absl::Status DeviceTensors::CheckSurroundings() {
+  for (size_t i = 0; i < allocated_.size(); ++i) {
+    const DeviceBuffer& buffer = allocated_[i];
+    for (const DevicePtr at : {buffer.ptr - kAround, buffer.ptr + buffer.bytes}) {
+      std::string bytes(kAround, '\0');
+      SINTER_RETURN_IF_ERROR(measurer_->Download(&bytes[0], {at, kAround}, kAround));
+      const absl::Status status = CheckGuard(bytes, 0);
+      if (status.ok()) continue;
+      return Annotate(status, absl::StrCat(at < buffer.ptr ? "before" : "behind", " buffer ", i));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DeviceTensors::CheckGuard(const std::string& bytes, size_t begin) {

@@ -19,7 +19,8 @@ struct BoundRun {
   std::function<absl::Status(const PlanNodes&, GraphExecHandle, int64_t m)> update;
 };
 
-// One thread. The ports outlive it.
+// Every buffer lies between poison, so that a read outside it spoils the result. One thread. The
+// ports outlive it.
 class DeviceTensors {
  public:
   // `inputs`: canonical, for M up to `rows`. Each output has room for as many rows, followed by a
@@ -56,6 +57,8 @@ class DeviceTensors {
   // buffer of the input.
   absl::StatusOr<std::string> RunOver(const BoundRun& run, int input, int64_t m);
 
+  // OK when nothing outside the buffers and workspaces was written, ever.
+  absl::Status CheckSurroundings();
   // OK when nothing of an output's `bytes` from byte `begin` on was written.
   static absl::Status CheckGuard(const std::string& bytes, size_t begin);
 
@@ -64,6 +67,7 @@ class DeviceTensors {
   absl::Status Upload(std::vector<std::string> inputs);
 
  private:
+  absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes);  // all poison
   std::vector<DevicePtr> Pointers() const;
   absl::StatusOr<DeviceBuffer> HeadedWorkspace(const LoadedPlan& plan);
   absl::Status LaunchOnce(const BoundRun& run, int64_t m, bool pdl = false);
@@ -74,7 +78,8 @@ class DeviceTensors {
   const int64_t rows_;
   DeviceArena arena_;
   std::vector<std::string> inputs_;
-  std::vector<DeviceBuffer> buffers_;  // canonical inputs, then the outputs
+  std::vector<DeviceBuffer> buffers_;    // canonical inputs, then the outputs
+  std::vector<DeviceBuffer> allocated_;  // these, and workspaces
 };
 
 }  // namespace sinter::gpu_testing

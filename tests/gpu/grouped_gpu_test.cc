@@ -44,6 +44,14 @@ const Routing kRoutings[] = {
 
 Chain ChainOf(const std::string& line) { return Got(ParseProblem(line), line).chain; }
 
+// Rows and columns of a tile, and its stages.
+constexpr GroupedSchedule kThreadDots{0, 0, 0}, kWarpDots{0, 1, 0};
+constexpr GroupedSchedule k64x64{64, 64, 5}, k64x256{64, 256, 4}, k128x128{128, 128, 4},
+    k128x256{128, 256, 4};
+// The columns of W are the rows of wgmma. A cluster has one block, or a pair.
+constexpr GroupedSchedule kSwapped64{64, 256, 5, 1, 1}, kSwappedPairs64{64, 256, 5, 1, 2},
+    kSwapped128{128, 256, 4, 1, 1}, kSwappedPairs128{128, 256, 4, 1, 2};
+
 // A form of tiles, of a build with pauses or none.
 struct Form {
   GroupedSchedule schedule;
@@ -398,16 +406,10 @@ TEST_F(Grouped, LongLaunchesAreCut) {
 // Every form of tiles, on grids that take many turns and with pauses: so that a stage, a tile's
 // slots or a peer's columns that are not waited for show.
 TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
-  const std::vector<Form> forms = FormsOf({{0, 1, 0, 1},
-                                           {64, 64, 5, 1},
-                                           {64, 256, 4, 1},
-                                           {128, 128, 4, 1},
-                                           {128, 256, 4, 1},
-                                           {128, 256, 4, 1, 2},
-                                           {128, 256, 4, 1, 1},
-                                           {64, 256, 5, 1, 1},
-                                           {64, 256, 5, 1, 2}},
-                                          true);
+  const std::vector<Form> forms =
+      FormsOf({kWarpDots, k64x64, k64x256, k128x128, k128x256, kSwappedPairs128, kSwapped128,
+               kSwapped64, kSwappedPairs64},
+              true);
   const char* const lines[] = {"grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=silu",
                                ("grouped_gated_ffn m=M experts=300 top=2 n=64 k=128 l=64 "
                                 "act=gelu_tanh order=up_gate dtype=f16"),
@@ -427,7 +429,7 @@ TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
 // A warp's vectors of K in one batch or several, whole or not, of the last lanes or none; columns
 // of a warp that are not there.
 TEST_F(Grouped, WarpsSumAnyK) {
-  const std::vector<Form> forms = FormsOf({{0, 1, 0, 1}}, false);
+  const std::vector<Form> forms = FormsOf({kWarpDots}, false);
   constexpr int64_t kRows = 9;
   for (const char* line :
        {"grouped_matmul n=44 k=72", "grouped_matmul n=37 k=768 dtype=f16",
@@ -448,15 +450,15 @@ TEST_F(Grouped, WarpsSumAnyK) {
 // The same of e4m3: scales of 128 of K come with the stages, whole ones multiply sums. A lone
 // product has tiles of 128 rows and 256 columns too, a pair has not the registers.
 TEST_F(Grouped, EveryFormOfScaledProductsEqualsTheReferenceWithPausesToo) {
-  const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
-                                           {0, 1, 0, 1},
+  const std::vector<Form> forms = FormsOf({kThreadDots,
+                                           kWarpDots,
                                            {64, 64, 8, 1},
                                            {64, 128, 4, 1},
-                                           {64, 256, 4, 1},
+                                           k64x256,
                                            {128, 128, 5, 1},
-                                           {128, 256, 4, 1},
-                                           {64, 256, 5, 1, 1},
-                                           {64, 256, 5, 1, 2}},
+                                           k128x256,
+                                           kSwapped64,
+                                           kSwappedPairs64},
                                           true);
   constexpr int64_t kRows = 300;
   // Refused: the widest tiles of pairs; with pauses and without, swapped ones of one step of K.
@@ -510,10 +512,10 @@ TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
        {"grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu",
         "scaled_grouped_gated_ffn m=M experts=4 top=1 n=256 k=256 l=256 act=silu scales=group "
         "quantize=group"}) {
-    std::vector<Form> forms = FormsOf({{64, 256, 5, 1, 1}, {64, 256, 5, 1, 2}}, false);
+    std::vector<Form> forms = FormsOf({kSwapped64, kSwappedPairs64}, false);
     if (line[0] == 'g') {
-      forms.push_back({{128, 256, 4, 1, 2}});
-      forms.push_back({{128, 256, 4, 1, 1}});
+      forms.push_back({kSwappedPairs128});
+      forms.push_back({kSwapped128});
     }
     std::vector<std::pair<std::string, Ids>> routings;
     for (const int64_t first : {0,   1,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,
@@ -545,14 +547,8 @@ Chain BiasedFfn(int first, bool oi, const char* bias_type) {
 
 TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
   constexpr int64_t kRows = 600;
-  const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
-                                           {0, 1, 0, 1},
-                                           {64, 64, 5, 1},
-                                           {64, 256, 4, 1},
-                                           {128, 128, 4, 1},
-                                           {128, 256, 4, 1},
-                                           {128, 256, 4, 1, 2}},
-                                          false);
+  const std::vector<Form> forms = FormsOf(
+      {kThreadDots, kWarpDots, k64x64, k64x256, k128x128, k128x256, kSwappedPairs128}, false);
   for (const int first : {0, 1}) {
     for (const bool oi : {true, false}) {
       // 128 x 256 tiles have no registers for a pair's biases; swapped ones and dots of warps are
@@ -568,15 +564,9 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
 // Element-wise ends, with what they read of experts, slots and columns, in every form of tiles.
 TEST_F(Grouped, AnyEndEqualsTheReferenceInEveryForm) {
   constexpr int64_t kRows = 300;
-  const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
-                                           {0, 1, 0, 1},
-                                           {64, 64, 5, 1},
-                                           {64, 256, 4, 1},
-                                           {128, 128, 4, 1},
-                                           {128, 256, 4, 1},
-                                           {128, 256, 4, 1, 2},
-                                           {64, 256, 5, 1, 1}},
-                                          false);
+  const std::vector<Form> forms = FormsOf(
+      {kThreadDots, kWarpDots, k64x64, k64x256, k128x128, k128x256, kSwappedPairs128, kSwapped64},
+      false);
   for (const testing::GroupedEndCase& one : testing::GroupedEndCases()) {
     const bool biased_pair = absl::StrContains(one.name, "a pair with biases");
     SCOPED_TRACE(one.name);
@@ -631,14 +621,8 @@ Chain ByEnds(int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_s
 
 TEST_F(Grouped, EndsOfAnyValuesEqualTheReferenceInEveryForm) {
   constexpr int64_t kRows = 700;
-  const std::vector<Form> forms = FormsOf({{0, 0, 0, 1},
-                                           {64, 64, 5, 1},
-                                           {64, 256, 4, 1},
-                                           {128, 128, 4, 1},
-                                           {128, 256, 4, 1},
-                                           {128, 256, 4, 1, 2},
-                                           {128, 256, 4, 1, 1},
-                                           {64, 256, 5, 1, 2}},
+  const std::vector<Form> forms = FormsOf({kThreadDots, k64x64, k64x256, k128x128, k128x256,
+                                           kSwappedPairs128, kSwapped128, kSwappedPairs64},
                                           false);
   const auto expect = [&](int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_sums,
                           const char* dtype) {
