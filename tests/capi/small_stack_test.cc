@@ -1,26 +1,11 @@
 // Prepares on threads whose stacks are small: what a graph needs is never taken from the caller's.
-#include <pthread.h>
-
 #include "tests/capi/abi.h"
+#include "tests/support/stack_of.h"
 
 namespace sinter_test {
 namespace {
 
 constexpr size_t kSmallStack = 192 << 10;
-
-void RunOnStackOf(size_t bytes, std::function<void()> work) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
-  pthread_t thread;
-  const auto run = [](void* given) -> void* {
-    (*static_cast<std::function<void()>*>(given))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
 
 // A compiler is not looked for: it would take longer than all the rest, and needs its own stack.
 ContextPtr WithoutCompiler() {
@@ -61,7 +46,7 @@ ChainPtr Deep(int ops, bool ladder) {
 TEST(SmallStack, DeepGraphsArePlanned) {
   for (const int ops : {500, 4000}) {
     for (const bool ladder : {false, true}) {
-      RunOnStackOf(kSmallStack, [&] {
+      sinter::RunOnStackOf(kSmallStack, [&] {
         const ContextPtr context = WithoutCompiler();
         const ChainPtr chain = Deep(ops, ladder);
         sinter_plan* plan = nullptr;
@@ -77,7 +62,7 @@ TEST(SmallStack, DeepGraphsArePlanned) {
 }
 
 TEST(SmallStack, APlanIsExplained) {
-  RunOnStackOf(kSmallStack, [] {
+  sinter::RunOnStackOf(kSmallStack, [] {
     const ContextPtr context = MakeTarget();
     const ChainPtr chain = FromText(kSmall);
     sinter_plan* plan = nullptr;

@@ -1,11 +1,10 @@
 // What ends, forks or deepens a process: gates at its exit and its forks, stacks, progress.
-#include <pthread.h>
-
 #include "src/base/enough_stack.h"
 #include "src/base/exit_gate.h"
 #include "src/base/fork_local.h"
 #include "src/base/keep_going.h"
 #include "tests/support/child.h"
+#include "tests/support/stack_of.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -163,20 +162,6 @@ TEST(ForkGateTest, WhoForkedInsideDoesNotOpenTheGateByLeaving) {
   }
   if (child == 0) _exit(gate.Enter() ? 1 : 0);
   EXPECT_EQ(EndOf(child), 0);
-}
-
-void RunOnStackOf(size_t bytes, std::function<void()> work) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
-  pthread_t thread;
-  const auto run = [](void* given) -> void* {
-    (*static_cast<std::function<void()>*>(given))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 // Takes `bytes` of stack.

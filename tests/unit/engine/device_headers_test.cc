@@ -8,16 +8,6 @@
 namespace sinter {
 namespace {
 
-KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
-  auto stitch = std::make_shared<StitchSpec>();
-  stitch->body = ParseProblem(line)->chain;
-  stitch->schedule = std::move(schedule);
-  for (int i = 0; i < stitch->body.num_inputs() + stitch->body.num_outputs(); ++i) {
-    stitch->operands.push_back({i, 0});
-  }
-  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
-}
-
 // Two chains in every dataflow, and stitched kernels.
 std::map<std::string, KernelSpec> Samples() {
   std::map<std::string, KernelSpec> all;

@@ -70,7 +70,7 @@ TEST(DeviceLibrary, IncludesOnlyItselfAndAlongTheArrow) {
   const auto headers = Headers();
   for (const auto& [name, text] : headers) {
     ASSERT_TRUE(LayerOf(name) >= 0 || FolderOf(name) == kStitch) << name << " is in no layer";
-    EXPECT_NE(text.find("#pragma once"), std::string::npos) << name;
+    EXPECT_THAT(text, HasSubstr("#pragma once")) << name;
     for (const std::string& quoted : Includes(text)) {
       ASSERT_EQ(quoted.front(), '"') << name << " includes " << quoted;
       const std::string target = quoted.substr(1, quoted.size() - 2);
@@ -126,8 +126,8 @@ TEST_F(EmbedScript, NoticesEveryChange) {
 
 TEST_F(EmbedScript, KeepsTextThatStringsWouldNot) {
   std::ofstream(Header("ptx/odd.cuh"), std::ios::binary) << "\"\\n\" ;[${x}] \xC3\xA4 \t\n";
-  EXPECT_NE(Embed().find("0x22,0x5c,0x6e,0x22,0x20,0x3b,0x5b,0x24,0x7b,0x78,0x7d,0x5d,0x20,0xc3"),
-            std::string::npos);
+  EXPECT_THAT(Embed(),
+              HasSubstr("0x22,0x5c,0x6e,0x22,0x20,0x3b,0x5b,0x24,0x7b,0x78,0x7d,0x5d,0x20,0xc3"));
 }
 
 }  // namespace

@@ -46,19 +46,9 @@ OperandBinding& OperandAt(KernelSpec& spec, Role role) {
   return *const_cast<OperandBinding*>(FindOperand(ProductIn(&spec).operands, role));
 }
 
-KernelSpec Stitched(const char* line, StitchSchedule schedule) {
-  auto stitch = std::make_shared<StitchSpec>();
-  stitch->body = ParseProblem(line)->chain;
-  stitch->schedule = std::move(schedule);
-  for (int i = 0; i < stitch->body.num_inputs() + stitch->body.num_outputs(); ++i) {
-    stitch->operands.push_back({i, 0});
-  }
-  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(*stitch))};
-}
-
 KernelSpec SoftmaxSpec() {
-  return Stitched("softmax rows=M cols=1024",
-                  testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
+  return StitchedSpec("softmax rows=M cols=1024",
+                      testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
 }
 
 void Change(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {

@@ -31,14 +31,24 @@ void ExpectMap(const TensorMapTemplate& map, int buffer, Dim columns, Dim rows, 
   EXPECT_EQ(map.swizzle, Swizzle::k128B);
 }
 
+// Such kernels have three warpgroups and may start early.
+struct Launch {
+  const char* entry;
+  std::array<uint32_t, 3> grid, cluster;
+  bool cooperative = false;
+};
+void ExpectLaunch(const LaunchRecipe& r, const Launch& want) {
+  EXPECT_EQ(r.entry, want.entry);
+  EXPECT_EQ(r.grid, want.grid);
+  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));
+  EXPECT_EQ(r.cluster, want.cluster);
+  EXPECT_EQ(r.cooperative, want.cooperative);
+  EXPECT_TRUE(r.pdl);
+}
+
 TEST(Recipe, OfAGatedProduct) {
   const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), Dataflow::kProduct));
-  EXPECT_EQ(r.entry, "sinter_product");
-  EXPECT_THAT(r.grid, ElementsAre(128, 1, 1));
-  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));
-  EXPECT_THAT(r.cluster, ElementsAre(2, 1, 1));
-  EXPECT_FALSE(r.cooperative);
-  EXPECT_TRUE(r.pdl);
+  ExpectLaunch(r, {.entry = "sinter_product", .grid = {128, 1, 1}, .cluster = {2, 1, 1}});
   EXPECT_EQ(Args(r), "map0 map1 map2 ptr3+0 m");
   ASSERT_EQ(r.tensor_maps.size(), 3u);
   ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::M(), 2048, 128);
@@ -149,12 +159,10 @@ TEST(Recipe, OfTransposedRowsLoadsThemInBlocksOfK) {
 TEST(Recipe, OfAGatedGridExchange) {
   const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const LaunchRecipe r = RecipeFor(spec);
-  EXPECT_EQ(r.entry, "sinter_grid_exchange");
-  EXPECT_THAT(r.grid, ElementsAre(120, 1, 1));
-  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));
-  EXPECT_THAT(r.cluster, ElementsAre(4, 1, 1));
-  EXPECT_TRUE(r.cooperative);
-  EXPECT_TRUE(r.pdl);
+  ExpectLaunch(r, {.entry = "sinter_grid_exchange",
+                   .grid = {120, 1, 1},
+                   .cluster = {4, 1, 1},
+                   .cooperative = true});
   EXPECT_EQ(r.shared_bytes,
             SizesOf(ProductOf(spec).sequence, ProductOf(spec).schedule).shared_bytes);
   // a, w1, w_up, C read by TMA, w2; out, C written by stores, flags; m.
@@ -169,12 +177,8 @@ TEST(Recipe, OfAGatedGridExchange) {
 
 TEST(Recipe, OfAGatedClusterExchange) {
   const LaunchRecipe r = RecipeFor(SampleSpec(SampleS8(), Dataflow::kClusterExchange));
-  EXPECT_EQ(r.entry, "sinter_cluster_exchange");
-  EXPECT_THAT(r.grid, ElementsAre(128, 1, 1));
-  EXPECT_THAT(r.block, ElementsAre(384, 1, 1));  // two consumer warpgroups along N
-  EXPECT_THAT(r.cluster, ElementsAre(16, 1, 1));
-  EXPECT_FALSE(r.cooperative);
-  EXPECT_TRUE(r.pdl);
+  // Two consumer warpgroups along N.
+  ExpectLaunch(r, {.entry = "sinter_cluster_exchange", .grid = {128, 1, 1}, .cluster = {16, 1, 1}});
   EXPECT_EQ(Args(r), "map0 map1 map2 map3 ptr4+0 m");
   ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::M(), 2048, 16);
   ExpectMap(r.tensor_maps[1], 1, Dim::Constant(1024), Dim::Constant(3072), 2048, 96);

@@ -168,7 +168,7 @@ TEST(BatchInvariantSpec, IsPartOfTheDecisionsAndOfThePlansText) {
     const std::string plain = plan.ToText();
     for (PlannedKernel& kernel : plan.kernels) kernel.spec.batch_invariant = true;
     EXPECT_TRUE(DecisionsOf(plan).batch_invariant);
-    EXPECT_EQ(plain.find("batch-invariant"), std::string::npos);
+    EXPECT_THAT(plain, Not(HasSubstr("batch-invariant")));
     EXPECT_THAT(plan.ToText(), HasSubstr("  batch-invariant\n"));
   }
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "src/base/launch_recipe.h"
+#include "src/chain/problem.h"
+#include "src/plan/stitch_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
@@ -176,6 +178,15 @@ inline ProductSequence SampleProblem(const ProductSequence& p, Dataflow dataflow
 
 inline KernelSpec SampleSpec(const ProductSequence& p, Dataflow dataflow) {
   return SampleSpec(SampleProblem(p, dataflow), SampleSchedule(p, dataflow));
+}
+
+// A stitched kernel of the whole problem of a line.
+inline KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
+  StitchSpec stitch{.body = ParseProblem(line)->chain, .schedule = std::move(schedule)};
+  for (int i = 0; i < stitch.body.num_inputs() + stitch.body.num_outputs(); ++i) {
+    stitch.operands.push_back({i, 0});
+  }
+  return KernelSpec{.family = &StitchFamily(), .body = MakeBody(std::move(stitch))};
 }
 
 // All that take a chain as wide and as large as `p`.

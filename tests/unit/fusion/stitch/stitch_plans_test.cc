@@ -21,6 +21,16 @@ FusionResult PlansOf(const Chain& chain, int64_t bucket, const FusionOptions& op
   return Got(PlanChain(chain, bucket, H200(), options));
 }
 
+// Every plan of each graph of that name computes it, within `bound`.
+void ExpectAllCompute(const char* graphs, int64_t bucket, double bound) {
+  for (const testing::NamedGraph& graph : testing::GraphsIn(graphs)) {
+    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, bucket))) {
+      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), bound)
+          << graph.name << " " << plan.name();
+    }
+  }
+}
+
 const Plan* Unfused(const FusionResult& result) {
   if (!result.chosen.fused) return &result.chosen;
   for (const Plan& plan : result.alternatives) {
@@ -199,32 +209,11 @@ TEST(StitchPlans, UpTo64TensorsLieSideBySideInOneKernel) {
   }
 }
 
-TEST(StitchPlans, OfGathersComputeThem) {
-  for (const testing::NamedGraph& graph : testing::GraphsIn("gathers")) {
-    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 32))) {
-      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-4)
-          << graph.name << " " << plan.name();
-    }
-  }
-}
+TEST(StitchPlans, OfGathersComputeThem) { ExpectAllCompute("gathers", 32, 1e-4); }
 
-TEST(StitchPlans, OfWindowsComputeThem) {
-  for (const testing::NamedGraph& graph : testing::GraphsIn("windows")) {
-    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 4))) {
-      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
-          << graph.name << " " << plan.name();
-    }
-  }
-}
+TEST(StitchPlans, OfWindowsComputeThem) { ExpectAllCompute("windows", 4, 1e-2); }
 
-TEST(StitchPlans, OfRowStepsComputeThem) {
-  for (const testing::NamedGraph& graph : testing::GraphsIn("row_steps")) {
-    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 16))) {
-      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
-          << graph.name << " " << plan.name();
-    }
-  }
-}
+TEST(StitchPlans, OfRowStepsComputeThem) { ExpectAllCompute("row_steps", 16, 1e-2); }
 
 // Logits to places and shares: the sums of a softmax, the largest and what they name in one kernel,
 // about as long as its bytes and a launch take.
@@ -307,14 +296,7 @@ TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
   EXPECT_TRUE(PlanChain(testing::GraphOf("sums(M, 16384, f32)"), 16, H200(), {}).ok());
 }
 
-TEST(StitchPlans, OfScattersComputeThem) {
-  for (const testing::NamedGraph& graph : testing::GraphsIn("scatters")) {
-    for (const Plan& plan : EveryPlan(PlansOf(graph.chain, 32))) {
-      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
-          << graph.name << " " << plan.name();
-    }
-  }
-}
+TEST(StitchPlans, OfScattersComputeThem) { ExpectAllCompute("scatters", 32, 1e-2); }
 
 // What a view of the cache shows is copied before it is written into the cache in place: rows would
 // be read after others had been written. With a buffer of its own it is one kernel.
@@ -464,8 +446,7 @@ TEST(StitchPlans, NormFfnAndResidualAreTwoKernelsOrThree) {
       }
       EXPECT_TRUE(pair) << "no plan gives the FFN one kernel";
       EXPECT_EQ(Kernels(*Unfused(result), 1), 2);
-      EXPECT_NE(result.chosen.note.find("gated pair + silu, product + residual"), std::string::npos)
-          << result.chosen.note;
+      EXPECT_THAT(result.chosen.note, HasSubstr("gated pair + silu, product + residual"));
     }
   }
 }
@@ -510,13 +491,10 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
       EXPECT_EQ(Kernels(plan, 0), 1);
     }
     EXPECT_GT(with_norms, 0);
-    EXPECT_NE(result.chosen.note.find("gated pair * row norm + silu, product + residual"),
-              std::string::npos)
-        << result.chosen.note;
+    EXPECT_THAT(result.chosen.note, HasSubstr("gated pair * row norm + silu, product + residual"));
     const FusionResult of_many = PlansOf(chain, 128);
-    EXPECT_NE(of_many.chosen.note.find("gated pair * row factor + silu, product + residual"),
-              std::string::npos)
-        << of_many.chosen.note;
+    EXPECT_THAT(of_many.chosen.note,
+                HasSubstr("gated pair * row factor + silu, product + residual"));
   }
 }
 
@@ -630,7 +608,7 @@ TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
   const FusionResult result = PlansOf(chain, 1);
   EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
   EXPECT_EQ(Parts(result.chosen), 3);
-  EXPECT_NE(result.chosen.ToText().find("packing 3 parts"), std::string::npos);
+  EXPECT_THAT(result.chosen.ToText(), HasSubstr("packing 3 parts"));
   for (const Plan& plan : EveryPlan(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name();
     EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
