@@ -55,7 +55,7 @@ TEST(AllReduce, HasItsOperandsTypeAndMakesTheChainsRanks) {
   EXPECT_EQ(chain.ranks(), 2);
   EXPECT_EQ(chain.output_type(0), chain.input_op(0).type);
   EXPECT_EQ(chain.op(1).kind, OpKind::kAllReduce);
-  EXPECT_NE(chain.ToString().find("all_reduce 0 ranks=2"), std::string::npos) << chain.ToString();
+  EXPECT_THAT(chain.ToString(), HasSubstr("all_reduce 0 ranks=2"));
 }
 
 TEST(AllReduce, OverOneRankIsACast) {
@@ -112,23 +112,21 @@ TEST(AllReduce, BadTextAndJsonNameTheField) {
   const std::string tail = R"(}], "outputs": [{"value": 1}]})";
   EXPECT_TRUE(ChainFromJson(absl::StrCat(head, ", \"ranks\": 2", tail)).ok());
   EXPECT_TRUE(ChainFromJson(absl::StrCat(head, ", \"ranks\": 1", tail)).ok());
-  EXPECT_NE(ChainFromJson(absl::StrCat(head, tail)).status().message().find("ops[0].ranks"),
-            absl::string_view::npos);
+  EXPECT_THAT(ChainFromJson(absl::StrCat(head, tail)).status().message(),
+              HasSubstr("ops[0].ranks"));
   const std::string gather =
       R"({"schema": 1, "inputs": [{"id": 0, "dtype": "bf16", "dims": ["M", 8]}],
  "ops": [{"id": 1, "op": "all_gather", "in": [0], "ranks": 2)";
   EXPECT_TRUE(ChainFromJson(absl::StrCat(gather, ", \"axis\": 1", tail)).ok());
-  EXPECT_NE(ChainFromJson(absl::StrCat(gather, tail)).status().message().find("ops[0].axis"),
-            absl::string_view::npos);
-  EXPECT_NE(ChainFromJson(absl::StrCat(head, ", \"ranks\": 2, \"axis\": 1", tail))
-                .status()
-                .message()
-                .find("axis"),
-            absl::string_view::npos)
+  EXPECT_THAT(ChainFromJson(absl::StrCat(gather, tail)).status().message(),
+              HasSubstr("ops[0].axis"));
+  EXPECT_THAT(
+      ChainFromJson(absl::StrCat(head, ", \"ranks\": 2, \"axis\": 1", tail)).status().message(),
+      HasSubstr("axis"))
       << "of an all_reduce";
   const absl::Status many =
       ChainFromJson(absl::StrCat(head, ", \"ranks\": 4294967298", tail)).status();
-  EXPECT_NE(many.message().find("ranks is"), absl::string_view::npos) << many;
+  EXPECT_THAT(many.message(), HasSubstr("ranks is")) << many;
 }
 
 }  // namespace

@@ -63,8 +63,8 @@ TEST(Canonical, AProductOfCodesCountsAsOneAndTellsHowItSums) {
     return ParseProblem(std::string("scaled_matmul m=M n=8 k=256") + more)->chain;
   };
   EXPECT_EQ(scaled("").MatmulFlops(3), 2.0 * 3 * 8 * 256);
-  EXPECT_EQ(scaled("").ToString().find("accumulate"), std::string::npos);
-  EXPECT_NE(scaled(" accumulate=fast").ToString().find(" accumulate=fast : "), std::string::npos);
+  EXPECT_THAT(scaled("").ToString(), Not(HasSubstr("accumulate")));
+  EXPECT_THAT(scaled(" accumulate=fast").ToString(), HasSubstr(" accumulate=fast : "));
 }
 
 Chain EveryFlag() {

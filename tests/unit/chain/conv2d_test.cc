@@ -90,7 +90,7 @@ TEST(Conv2d, OfGroupsReadsBack) {
   EXPECT_EQ(chain.MatmulFlops(2), 2.0 * 2 * 4 * 8 * 40 * 3 * 6);
   EXPECT_EQ(ChainFromCanonicalBytes(chain.CanonicalBytes()).value(), chain);
   EXPECT_EQ(ChainFromJson(ChainToJson(chain)).value(), chain);
-  EXPECT_EQ(ChainToJson(of(1)).find("groups"), std::string::npos);
+  EXPECT_THAT(ChainToJson(of(1)), Not(HasSubstr("groups")));
   // The same holds for a single tap: each part of the result is a separate GEMM.
   EXPECT_EQ(ChainOf("40,1,1,12", "conv2d(x, w, groups=2)").op(2).kind, OpKind::kConv2d);
   // As many as x has channels, of which each gives several of the result.

@@ -79,12 +79,12 @@ TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
       const std::string name = result == DType::kF32 ? c.f32 : c.narrow;
       SCOPED_TRACE(name);
       const std::string alone = source_of(c.activation, result, false, false);
-      EXPECT_NE(alone.find(absl::StrCat("using Activation = ", name, ";")), std::string::npos);
+      EXPECT_THAT(alone, HasSubstr(absl::StrCat("using Activation = ", name, ";")));
       for (const bool sum : {false, true}) {
         const std::string whole = source_of(c.activation, result, sum, true);
         const std::string source = whole.substr(whole.find("struct Program1"));
         EXPECT_NE(source.find(absl::StrCat(" = ", name, "::apply(")), std::string::npos) << source;
-        EXPECT_EQ(source.find("sigmoid"), std::string::npos) << source;
+        EXPECT_THAT(source, Not(HasSubstr("sigmoid")));
         EXPECT_EQ(source.find("erf("), std::string::npos) << source;
         EXPECT_EQ(source.find("tanh("), std::string::npos) << source;
       }
@@ -151,7 +151,7 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
       if (c.name != "vectors_of_both") continue;
       for (const char* leaves : {"Program1::Leaves leaves1 = {bias1, leaf1};",
                                  "Program2::Leaves leaves2 = {bias2, leaf1_2};"}) {
-        EXPECT_NE(made.request.source.find(leaves), std::string::npos) << made.request.source;
+        EXPECT_THAT(made.request.source, HasSubstr(leaves));
       }
     }
     EXPECT_TRUE(fused) << plans.chosen.note;

@@ -135,7 +135,7 @@ TEST(PlanChain, OneProductRunsUnfusedAndSaysWhy) {
     EXPECT_FALSE(result.chosen.fused);
     EXPECT_EQ(result.chosen.kernels.size(), 1u);
     EXPECT_EQ(result.chosen.workspace_bytes, 0u);
-    EXPECT_NE(result.chosen.note.find("one product"), std::string::npos);
+    EXPECT_THAT(result.chosen.note, HasSubstr("one product"));
   }
 }
 
@@ -146,8 +146,7 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   const auto result =
       Got(PlanChain(*MakeFfnChain(spec), 128, H200(), {.allow_cooperative = false}));
   EXPECT_FALSE(result.chosen.fused);
-  EXPECT_NE(result.chosen.note.find("products apart: search: none of"), std::string::npos)
-      << result.chosen.note;
+  EXPECT_THAT(result.chosen.note, HasSubstr("products apart: search: none of"));
   EXPECT_EQ(Named(AllPlans(result), "fused"), nullptr);
 }
 
@@ -159,8 +158,7 @@ TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
     const auto result = Got(PlanChain(ParseProblem(line)->chain, 1, H200(), {}));
     EXPECT_FALSE(result.chosen.fused);
     EXPECT_EQ(result.chosen.kernels.size(), 2u);
-    EXPECT_NE(result.chosen.note.find("which lie across tiles"), std::string::npos)
-        << result.chosen.note;
+    EXPECT_THAT(result.chosen.note, HasSubstr("which lie across tiles"));
     EXPECT_EQ(Named(AllPlans(result), "fused"), nullptr);
   }
 }
@@ -232,7 +230,7 @@ TEST(PlanChain, RoundsWhereAValueIsCastToItsOwnType) {
     ASSERT_EQ(result.chosen.kernels.size(), 1u);
     const auto kernel = Got(Generate(result.chosen.kernels[0].spec, H200()));
     const char* rounds = dtype == DType::kBF16 ? "rounded<ElementBF16>(" : "rounded<ElementF16>(";
-    EXPECT_NE(kernel.request.source.find(rounds), std::string::npos) << kernel.request.source;
+    EXPECT_THAT(kernel.request.source, HasSubstr(rounds));
   }
 }
 
@@ -408,8 +406,8 @@ TEST(PlanChain, ListsRunnersUpWithReasons) {
   EXPECT_NE(other->fused, result.chosen.fused);
   EXPECT_EQ(first.name, NameInList(*other));
   for (const Candidate& c : result.chosen.runners_up) {
-    EXPECT_EQ(c.name.find("unfused"), std::string::npos);
-    EXPECT_NE(c.why_not.find("predicted"), std::string::npos);
+    EXPECT_THAT(c.name, Not(HasSubstr("unfused")));
+    EXPECT_THAT(c.why_not, HasSubstr("predicted"));
   }
 }
 

@@ -262,7 +262,7 @@ TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndMayShareAKernel) {
       if (plan.kernels.size() != 1) continue;
       paired = true;
       const auto made = Got(Generate(plan.kernels[0].spec, H200()));
-      EXPECT_EQ(made.request.source.find("using Activation2 = Identity"), std::string::npos);
+      EXPECT_THAT(made.request.source, Not(HasSubstr("using Activation2 = Identity")));
     }
     EXPECT_TRUE(paired) << result.chosen.note;
   }

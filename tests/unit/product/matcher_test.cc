@@ -215,7 +215,7 @@ TEST(MatchProducts, TakesConvolutionsInGroups) {
   ProductSequence code = s;
   code.m = 0;
   EXPECT_EQ(Got(ProductSequence::FromCanonical(code.Canonical())), code);
-  EXPECT_NE(code.ToString().find(" groups=3"), std::string::npos) << code.ToString();
+  EXPECT_THAT(code.ToString(), HasSubstr(" groups=3"));
   // The tap's channels are split into bundles: 16 of 8 channels, 1 of 112.
   const auto window = [](const char* line) {
     return MatchProducts(ParseProblem(line)->chain, 1)->sequence[0].rows.window;

@@ -74,7 +74,7 @@ TEST(Schedule, KeepsTheRanksThatResultsArePushedTo) {
     EXPECT_EQ(bytes[0], swapped ? 9 : 8);
     EXPECT_EQ(bytes.size(), without.size() + 1);
     EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
-    EXPECT_NE(s.ToString().find(" pushes2"), std::string::npos);
+    EXPECT_THAT(s.ToString(), HasSubstr(" pushes2"));
     bytes.back() = 0;  // written twice
     EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
     bytes.pop_back();
@@ -92,7 +92,7 @@ TEST(Schedule, KeepsTheColumnsThatArePushed) {
     EXPECT_EQ(bytes[0], swapped ? 11 : 10);
     EXPECT_EQ(bytes.size(), without.size() + 5);
     EXPECT_TRUE(*Schedule::FromCanonical(bytes) == s);
-    EXPECT_NE(s.ToString().find(" pushes2 columns4096"), std::string::npos);
+    EXPECT_THAT(s.ToString(), HasSubstr(" pushes2 columns4096"));
     bytes.replace(bytes.size() - 4, 4, 4, '\0');  // written twice
     EXPECT_FALSE(Schedule::FromCanonical(bytes).ok());
   }

@@ -6,6 +6,13 @@
 namespace sinter {
 namespace {
 
+void SetScales(Operand* operand, ScaleKind kind, int64_t block_rows, int64_t block_columns) {
+  operand->scales = {kind, block_rows, block_columns};
+}
+void Quantize(ProductSequence& s, int64_t columns, float eps, float bound = 0) {
+  SetQuantized(&s, {columns, eps, bound});
+}
+
 ProductSequence Gated() {
   return MakeSequence(128, MakeProduct(3072, 1024, Activation::kSilu, true), 1024);
 }
@@ -56,7 +63,7 @@ TEST(Sequence, TellsResidualsAndScalings) {
   EXPECT_EQ(s.ToString(),
             "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu residual=added layout=oi dtype=bf16");
   SetResidual(&s, Residual::kAddedRounded);
-  EXPECT_NE(s.ToString().find(" residual=rounded "), std::string::npos) << s.ToString();
+  EXPECT_THAT(s.ToString(), HasSubstr(" residual=rounded "));
   s = Gated();
   SetScale(&s, 0, 0.125f);
   SetFactor(&s, 0, RowFactor::kF32);
@@ -102,9 +109,7 @@ const std::pair<const char*, void (*)(ProductSequence&)> kChanges[] = {
     {"scales of the second's columns",
      [](ProductSequence& s) { SetColumnScale(&s, 1, DType::kF32); }},
     {"blocks of scales",
-     [](ProductSequence& s) {
-       s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
-     }},
+     [](ProductSequence& s) { SetScales(&s[0].rows, ScaleKind::kBlock, 1, 128); }},
     {"source", [](ProductSequence& s) { s[1].rows.source = Source::kBuffer; }},
     {"rows per m", [](ProductSequence& s) { s.rows_per_m = 4; }},
     {"n", [](ProductSequence& s) { SetColumns(&s, 0, 3080); }},
@@ -184,9 +189,7 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
        "product 2: scales of weights are vector of f16, must be none, vector or vector of bf16"},
       {[](ProductSequence& s) { s[0].weights.scales.element = DType::kBF16; },
        "product 1: scales of weights are none, must be none"},
-      {[](ProductSequence& s) {
-         s[0].weights.scales = {ScaleKind::kBlock, 128, 128};
-       },
+      {[](ProductSequence& s) { SetScales(&s[0].weights, ScaleKind::kBlock, 128, 128); },
        "product 1: scales of weights are block 128x128, must be none"},
       {[](ProductSequence& s) { s[1].rows.source = Source::kBuffer; },
        "product 2: source 0 of rows is not 1"},
@@ -378,8 +381,7 @@ TEST(ProductSequence, SaysWhereScalesLie) {
     EXPECT_TRUE(texts.insert(s.ToString()).second);
   }
   s[0].weights.scales.row_stride = 3;
-  EXPECT_NE(s.ToString().find("scales=block 1x128[1,M],vector[3]"), std::string::npos)
-      << s.ToString();
+  EXPECT_THAT(s.ToString(), HasSubstr("scales=block 1x128[1,M],vector[3]"));
 }
 
 TEST(CheckSequence, NamesStridesOfScalesThatNoKernelReads) {
@@ -390,23 +392,18 @@ TEST(CheckSequence, NamesStridesOfScalesThatNoKernelReads) {
     return std::string(CheckSequence(s).message());
   };
   const Scales tensor{ScaleKind::kTensor}, blocks{ScaleKind::kBlock, 1, 128};
-  EXPECT_NE(refused({ScaleKind::kTensor, 0, 0, DType::kF32, 1, 0}, tensor)
-                .find("strides of scales of rows are"),
-            std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 1, 0}, tensor)
-                .find("are 1 and 0, must be in 1.."),
-            std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 0, 4}, tensor)
-                .find("are 0 and 4, must be in"),
-            std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 1, kLargestScaleStride + 1}, tensor)
-                .find("are 1 and 16777217, must be in 1..16777216"),
-            std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kVector, 0, 0, DType::kF32, 4, 1}, tensor).find("and 0, without M"),
-            std::string::npos);
-  EXPECT_NE(refused(blocks, {ScaleKind::kBlock, 128, 128, DType::kF32, 1, 1, true})
-                .find("1 times M, must be"),
-            std::string::npos);
+  EXPECT_THAT(refused({ScaleKind::kTensor, 0, 0, DType::kF32, 1, 0}, tensor),
+              HasSubstr("strides of scales of rows are"));
+  EXPECT_THAT(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 1, 0}, tensor),
+              HasSubstr("are 1 and 0, must be in 1.."));
+  EXPECT_THAT(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 0, 4}, tensor),
+              HasSubstr("are 0 and 4, must be in"));
+  EXPECT_THAT(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 1, kLargestScaleStride + 1}, tensor),
+              HasSubstr("are 1 and 16777217, must be in 1..16777216"));
+  EXPECT_THAT(refused({ScaleKind::kVector, 0, 0, DType::kF32, 4, 1}, tensor),
+              HasSubstr("and 0, without M"));
+  EXPECT_THAT(refused(blocks, {ScaleKind::kBlock, 128, 128, DType::kF32, 1, 1, true}),
+              HasSubstr("1 times M, must be"));
 }
 
 TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
@@ -416,12 +413,10 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
   };
   const Case cases[] = {
       {[](ProductSequence& s) { s[0].k = 1032; }, "k 1032 is not a multiple of 16"},
-      {[](ProductSequence& s) {
-         s[0].weights.scales = {ScaleKind::kBlock, 1, 128};
-       },
+      {[](ProductSequence& s) { SetScales(&s[0].weights, ScaleKind::kBlock, 1, 128); },
        "scales of weights are block 1x128, must be none, tensor, vector or block 128x128"},
       {[](ProductSequence& s) {
-         s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
+         SetScales(&s[0].rows, ScaleKind::kBlock, 1, 128);
          s[0].k = 1040;
        },
        "k 1040 is not a multiple of 128, with scales of blocks"},
@@ -430,9 +425,7 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
       {[](ProductSequence& s) { s[0].result = DType::kS32; }, "element of the result is s32"},
       {[](ProductSequence& s) { s[0].weights.element = DType::kBF16; },
        "element of weights is bf16, of the rows e4m3"},
-      {[](ProductSequence& s) {
-         s[0].rows.scales = {ScaleKind::kVector, 1, 0};
-       },
+      {[](ProductSequence& s) { SetScales(&s[0].rows, ScaleKind::kVector, 1, 0); },
        "scales of rows are vector, must be none, tensor, vector or block 1x128"},
       {[](ProductSequence& s) { SetColumnScale(&s, 0, DType::kE4M3); },
        "scales of weights are vector of e4m3, must be none, tensor, vector or block 128x128"},
@@ -449,19 +442,15 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        "source of rows is a window, of e4m3 operands"},
       {[](ProductSequence& s) { s[0].result = DType::kE4M3; },
        "quantize is missing, the result is e4m3"},
-      {[](ProductSequence& s) {
-         SetQuantized(&s, {128, 1, 0, false}), s[0].n = 3008;
-       },
+      {[](ProductSequence& s) { Quantize(s, 128, 1), s[0].n = 3008; },
        "n 3008 is not a multiple of 128, of results in codes"},
       {[](ProductSequence& s) { SetQuantized(&s, {}), s[0].n = 3000; },
        "n 3000 is not a multiple of 16, of results in codes"},
-      {[](ProductSequence& s) {
-         SetQuantized(&s, {64, 1, 0, false});
-       },
+      {[](ProductSequence& s) { Quantize(s, 64, 1); },
        "quantize columns 64 are not 128, or 0 alone"},
       {[](ProductSequence& s) {
          s[0].accumulate = Accumulate::kFast;
-         s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
+         SetScales(&s[0].rows, ScaleKind::kBlock, 1, 128);
        },
        "accumulate is fast, must be promoted with scales of blocks"},
       {[](ProductSequence& s) {
@@ -486,20 +475,12 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        "accumulate is fast, must be promoted for s8"},
       {[](ProductSequence& s) { s[0].accumulate = static_cast<Accumulate>(2); },
        "accumulate 2 is not 0 or 1"},
-      {[](ProductSequence& s) {
-         SetQuantized(&s, {0, 1, 0, false});
-       },
-       "quantize columns 0 are not 128, or 0 alone"},
-      {[](ProductSequence& s) {
-         SetQuantized(&s, {128, NAN, 0, false});
-       },
-       "quantize eps nan is not in (0, 1]"},
-      {[](ProductSequence& s) {
-         SetQuantized(&s, {128, 1e-3f, 1e-4f, false});
-       },
+      {[](ProductSequence& s) { Quantize(s, 0, 1); }, "quantize columns 0 are not 128, or 0 alone"},
+      {[](ProductSequence& s) { Quantize(s, 128, NAN); }, "quantize eps nan is not in (0, 1]"},
+      {[](ProductSequence& s) { Quantize(s, 128, 1e-3f, 1e-4f); },
        "quantize bound 0.0001 is not 0, nor finite and at least eps 0.001"},
       {[](ProductSequence& s) {
-         SetQuantized(&s, {128, 1, 0, false});
+         Quantize(s, 128, 1);
          SetResidual(&s, Residual::kAdded);
        },
        "program reads a matrix, the result is e4m3: only one of f32, f16 or bf16 has one"},

@@ -75,11 +75,10 @@ TEST(HandOver, IsRefusedWhereItMakesNoSense) {
   const auto refused = [&](ValueId by, std::vector<ValueId> handed) {
     return std::string(MakeStitchProgram(chain, by, handed).status().message());
   };
-  EXPECT_NE(refused(owner, {owner}).find("is not a value that the threads"), std::string::npos);
-  EXPECT_NE(refused(-1, {y}).find("is not a value that the threads"), std::string::npos);
-  EXPECT_NE(refused(owner, {FirstOf(chain, OpKind::kConcat)}).find("at no other element"),
-            std::string::npos);
-  EXPECT_NE(refused(owner, {1000}).find("is handed over and not there"), std::string::npos);
+  EXPECT_THAT(refused(owner, {owner}), HasSubstr("is not a value that the threads"));
+  EXPECT_THAT(refused(-1, {y}), HasSubstr("is not a value that the threads"));
+  EXPECT_THAT(refused(owner, {FirstOf(chain, OpKind::kConcat)}), HasSubstr("at no other element"));
+  EXPECT_THAT(refused(owner, {1000}), HasSubstr("is handed over and not there"));
 }
 
 // The columns of y are other units'.

@@ -102,8 +102,8 @@ TEST(StitchProgram, AMiddleAxisIsReducedByEachThread) {
   EXPECT_EQ(OwnerCandidates(chain), std::vector<ValueId>{-1});
   const StitchProgram program = Made(chain, -1);
   EXPECT_EQ(program.uses[static_cast<size_t>(FirstReduction(chain, 1))], ReduceUse::kSerial);
-  EXPECT_NE(Refusal(chain, FirstReduction(chain, 1)).find("neither the last nor the first"),
-            std::string::npos);
+  EXPECT_THAT(Refusal(chain, FirstReduction(chain, 1)),
+              HasSubstr("neither the last nor the first"));
 }
 
 TEST(StitchProgram, LanesMayShareWhatAThreadReducesAlone) {
@@ -196,8 +196,8 @@ TEST(StitchProgram, RefusesAndNamesTheOp) {
 
 TEST(StitchProgram, RefusesARowThatOtherUnitsRead) {
   const Chain chain = ReadChain("x: f32[6,5000]; out exp(spread(sum(x, 1), [5,6]))");
-  EXPECT_NE(Refusal(chain, FirstReduction(chain, 1)).find("(reduce): is read by other units"),
-            std::string::npos);
+  EXPECT_THAT(Refusal(chain, FirstReduction(chain, 1)),
+              HasSubstr("(reduce): is read by other units"));
 }
 
 TEST(StitchProgram, RefusesOwnersThatAreNone) {
@@ -205,8 +205,7 @@ TEST(StitchProgram, RefusesOwnersThatAreNone) {
   EXPECT_EQ(Refusal(body, 0), "owner 0 is not a reduction");
   const auto count = static_cast<ValueId>(body.ops().size());
   EXPECT_EQ(Refusal(body, count + 1), "owner 1 is not a reduction");
-  EXPECT_NE(Refusal(body, 1000).find("(reduce): is not made in tiles of a result"),
-            std::string::npos);
+  EXPECT_THAT(Refusal(body, 1000), HasSubstr("(reduce): is not made in tiles of a result"));
 }
 
 TEST(StitchProgram, RefusesMorePhasesThanItMakes) {

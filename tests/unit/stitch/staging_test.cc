@@ -74,7 +74,7 @@ TEST(Staging, TilesRefuseWhatTheyDoNotCut) {
         MakeStitchProgram(body, OwnerOfTile(tile, body.ops().size())).status().message());
   };
   const auto expect = [](const std::string& text, const char* part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr(part));
   };
   expect(message(chain, {1, 8}), "axis of a tile is 1, its result");
   expect(message(chain, {0, 9}), "columns of a tile is 9, its result");

@@ -171,7 +171,7 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
       EXPECT_EQ(recipe.shared_bytes,
                 StitchSharedBytes(body, *MakeStitchProgram(body, s.owner, s.handed), s));
       const std::string& source = kernel.request.source;
-      EXPECT_NE(source.find(kStitchEntry), std::string::npos);
+      EXPECT_THAT(source, HasSubstr(kStitchEntry));
       EXPECT_LT(source.find("wait_for_predecessors();"), source.find("launch_dependents();"))
           << "else three kernels are under way, of which the third reads what the first has cached";
       EXPECT_EQ(Count(source, "cluster_arrive_relaxed();"), s.cluster > 1 ? 1u : 0u);
@@ -385,7 +385,7 @@ TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
       "product = {bf16[M,64]} * {bf16[M,64]}; rounded = bf16(product); out sum(rounded, 1)");
   for (const RankedStitch& ranked : RankedOf(body, 128)) {
     const std::string source = Generate(SpecOf(body, ranked.schedule), H200())->request.source;
-    EXPECT_NE(source.find("rounded<ElementBF16>"), std::string::npos) << source;
+    EXPECT_THAT(source, HasSubstr("rounded<ElementBF16>"));
   }
 }
 
@@ -423,7 +423,7 @@ TEST(StitchSource, RefusesWhatHasNoPlace) {
   EXPECT_EQ(message(stitch), "stitch: offset 8 is not a multiple of 16");
   stitch = *StitchOf(SpecOf(body, best));
   stitch.schedule.vector = 3;
-  EXPECT_NE(message(stitch).find("vector is 3"), std::string::npos);
+  EXPECT_THAT(message(stitch), HasSubstr("vector is 3"));
   stitch = *StitchOf(SpecOf(body, best));
   stitch.schedule.owner = 0;
   EXPECT_EQ(message(stitch), "owner 0 is not a reduction");
