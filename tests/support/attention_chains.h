@@ -45,7 +45,7 @@ Chain MakeAttention(const AttentionForm& form);
 // terms and flags by their names. Another text ends the test.
 AttentionForm ReadAttentionForm(const std::string& text);
 
-// Those of a section of attention_forms.txt.
+// The forms of a section of attention_forms.txt.
 std::vector<AttentionForm> AttentionForms(const std::string& section = "all");
 
 // An encoder's layer with attention inside: projection of q, k and v, attention, projection with

@@ -23,7 +23,7 @@ inline std::vector<std::string> LinesOf(const std::filesystem::path& path) {
   return lines;
 }
 
-// Those of the section that begins with a line "[section]".
+// The lines of the section that begins with a line "[section]".
 inline std::vector<std::string> SectionOf(const std::filesystem::path& path,
                                           absl::string_view section) {
   std::vector<std::string> lines;
