@@ -583,7 +583,7 @@ def test_sglangs_split_mlps_leave_the_sum_to_its_layers(sglang, monkeypatch, cha
 def test_a_config_names_the_plans_of_one_rank(context, need_compiler):
     config = dict(hidden_size=64, intermediate_size=128, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, torch_dtype="bfloat16")
     made = servers.prepare_config(config, context, [8], ranks=2)
-    key = between_op.between_key(64, 64, 64, 32, 1e-5, torch.bfloat16, False, 2)
+    key = between_op.between_key(between_op.Extents(64, 64, 64, 32), 1e-5, torch.bfloat16, False, 2)
     assert set(made) == {(key, 8), ("gated_ffn m=M n=64 k=64 l=64 act=silu layout=oi dtype=bf16", 8)}
     for ranks, said in ((3, "ranks is 3: 4 heads"), (9, "ranks")):
         with pytest.raises(Error, match=said):

@@ -22,7 +22,8 @@ from .runtime.groups import join, split_of
 from .runtime.ops import _DTYPES, chain_line, reason_against_pair
 from .runtime.store import chains, configure, logger, store
 from .runtime.warn import warn_once
-from .serve.between_chain import BLOCK, QUANTIZERS, scale_shape
+from .serve import packed_matrix
+from .serve.between_chain import BLOCK, QUANTIZERS, extents_of, scale_shape
 from .serve.between_op import ahead, between_key
 from .serve.choose_operator import choose
 from .serve.configs import asked_of, decoder_of, has_experts, prepare_config
@@ -59,6 +60,7 @@ __all__ = [
     "join",
     "largest",
     "most_rows",
+    "packed_matrix",
     "planned",
     "prepare_config",
     "reason_against",
@@ -231,7 +233,8 @@ def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: st
     if not o.is_cuda or not sizes:
         return True
     if not group:
-        return store.find(o.device.index, _key(weights, eps, folded, quantizer=quantizer), sizes[0]) is not None
+        key = _key(weights, eps, folded, quantizer=quantizer)
+        return store.find(o.device.index, key, sizes[0]) is not None and (quantizer not in packed_matrix.PACKED or _read_codes(weights, key))
     over = split_of(group)
     key = _key(weights, eps, folded, over.group.size)
 
@@ -255,6 +258,20 @@ def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool, group: st
     return True
 
 
+def _read_codes(weights: Sequence[torch.Tensor], key: str) -> bool:
+    """Whether the plans of a layer of packed matrices read their codes. One that first writes a matrix in 16 bits, into its workspace, is
+    slower than any server."""
+    o, _, gate_up, down, _, next = weights
+    least = min(2 * n * k for n, k in map(packed_matrix.extents, (o, gate_up, down, next)))  # gate_up: of gate or up half of that
+    for size in store.settings.sizes:
+        plan = store.find(o.device.index, key, size)
+        if plan is None or plan.workspace_size >= least:
+            why = "there is none" if plan is None else f"its workspace has {plan.workspace_size} bytes, so it writes a matrix in 16 bits"
+            logger.warning("sinter: no plan for %d rows of layers of four bits: %s", size, why)
+            return False
+    return True
+
+
 def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
     """Prepares the plans of a gated MLP before its operator is called: before a capture, and before memory is measured."""
     if gate_up.is_cuda and store.settings.sizes:
@@ -264,7 +281,7 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
 
 def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool, ranks: int = 1, quantizer: str = "") -> str:
     o, norm, gate_up, _, _, next = weights
-    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, norm.dtype, folded, ranks, quantizer)
+    return between_key(extents_of(o, gate_up, next, quantizer), eps, norm.dtype, folded, ranks, quantizer)
 
 
 def version_of(text: str) -> Tuple[int, int]:
@@ -273,9 +290,11 @@ def version_of(text: str) -> Tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
-    """The sizes that serve the numbers of rows that a server captures; ``SIZES`` if it captures none. A server captures its decoding
-    steps, so if SINTER_PREFILL_ROWS is not set, numbers above ``SIZES`` count too."""
+def sizes_for(captured: Sequence[int], limit: int = PREFILL_SIZES[-1]) -> Tuple[int, ...]:
+    """The sizes that serve the numbers of rows that a server captures; ``SIZES`` if it captures none. None is above `limit`. A server captures
+    its decoding steps, so if SINTER_PREFILL_ROWS is not set, numbers above ``SIZES`` count too."""
+    if limit < PREFILL_SIZES[-1]:
+        return tuple(size for size in sizes_for([rows for rows in captured if rows <= limit]) if size <= limit)
     most = max(most_rows(), SIZES[-1]) if os.environ.get(PREFILL_VARIABLE, "") else PREFILL_SIZES[-1]
     return tuple(sorted({min(top for top in (*SIZES, *PREFILL_SIZES) if top >= rows) for rows in captured if rows <= most})) or SIZES
 

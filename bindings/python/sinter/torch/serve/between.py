@@ -14,7 +14,7 @@ from ..._prepare import checked_measure
 from ..runtime.groups import split
 from ..runtime.ops import _DTYPES, need_tensor, register_chain
 from ..runtime.store import sizes_of, store
-from .between_chain import ROWS, between_chain, check_quantizer, check_weights, scales_by_name
+from .between_chain import QUANTIZERS, between_chain, check_quantizer, check_weights, in_order, scales_by_name
 
 #: The matrices' scales: of o, of gate above up or of the two, of down and of next. Then, if they are given, scales of the rows that these multiply.
 Scales = Sequence["torch.Tensor | Tuple[torch.Tensor, torch.Tensor]"]
@@ -80,11 +80,10 @@ class BetweenAttentions:
             name: weight for name, weight in given.items() if weight is not None or not name.endswith("norm")
         }
         quantizer = "" if scales is None else quantizer
-        check_quantizer(quantizer)
+        check_quantizer(quantizer, QUANTIZERS)
         of = {} if scales is None else scales_by_name(_sequence(scales), quantizer)
         check_weights(weights, of, quantizer)
-        self._weights = [one for name, weight in weights.items() for one in ((weight, of[name]) if name in of else (weight,))]
-        self._weights += [of[name] for name in ROWS if name in of]
+        self._weights = in_order(weights, of)
         #: attended [M, q], stream [M, hidden], the weights, each matrix followed by its scales, given scales of rows -> stream, out.
         norms = (norm is not None, next_norm is not None)
         self._split = None if group is None else split(instance(group, Group, "group"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -14,6 +14,8 @@ from ..._operators import gelu, rmsnorm
 from ..._scaled import Quantizer, Scaled, quantize, scaled_matmul
 from ..._shape import M
 from ..runtime.ops import _DTYPES, need_tensor
+from . import packed_matrix
+from .packed_matrix import PACKED
 
 _Matrix = Union[Value, Scaled]
 _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "erf"), "relu": relu}
@@ -52,8 +54,8 @@ def between_chain(
         norms: which of the two norms have a weight; a missing weight is part of the following matrix.
         ranks: GPUs over which `q`, `inner` and `columns` are split. Each has a partial sum of o's and down's products, rounded to `dtype`;
             the all-reduced sum is added to the stream.
-        quantizer: one of ``QUANTIZERS``; each matrix is then e4m3, and its scales are the next input. "": matrices have `dtype`. Scales of rows
-            are inputs if it is "static".
+        quantizer: one of ``QUANTIZERS``; each matrix is then e4m3, and its scales are the next input. Scales of rows are inputs if it is
+            "static". Or one of ``PACKED``: each matrix is then codes, scales and perhaps zeros, with gate and up merged. "": matrices have `dtype`.
 
     Raises:
         Error: INVALID_ARGUMENT for an activation or a quantizer that there is none for, or extents that do not fit.
@@ -61,15 +63,18 @@ def between_chain(
     if act not in _ACTIVATIONS:
         raise invalid(f"act is {act!r}; there are {' '.join(_ACTIVATIONS)}")
     check_quantizer(quantizer)
-    b = Builder()
+    b, packed = Builder(), PACKED.get(quantizer)
+    scaled = bool(quantizer) and packed is None
 
-    def matrix(rows: int, columns: int) -> _Matrix:
-        if not quantizer:
+    def matrix(rows: int, columns: int, merged: int = 1) -> _Matrix:
+        if packed is not None:
+            return packed_matrix.constant(b, rows, columns, packed, dtype, merged)
+        if not scaled:
             return b.constant(dtype, (rows, columns))
         return Scaled(b.constant("e4m3", (rows, columns)), b.constant("f32", scale_shape(rows, columns, quantizer)))
 
     def operand(x: Value, rows: str) -> _Matrix:
-        return quantize(x, QUANTIZERS[quantizer]._replace(scale=given.get(rows))) if quantizer else x
+        return quantize(x, QUANTIZERS[quantizer]._replace(scale=given.get(rows))) if scaled else x
 
     def product(x: _Matrix, w: _Matrix) -> Value:
         if isinstance(x, Scaled) and isinstance(w, Scaled):
@@ -81,7 +86,7 @@ def between_chain(
         if weight is None:
             return operand(rmsnorm(x, eps=eps), rows)
         normed = rmsnorm(x, weight, eps=eps)
-        return operand(normed if quantizer else normed.cast(dtype), rows)
+        return operand(normed if scaled else normed.cast(dtype), rows)
 
     def behind(product: Value, stream: Value) -> Value:
         whole = product if ranks == 1 else all_reduce(product.cast(dtype), ranks)
@@ -90,7 +95,7 @@ def between_chain(
     attended, stream = b.input(dtype, (M, q), name="attended"), b.input(dtype, (M, hidden), name="stream")
     o = matrix(hidden, q)
     first = b.constant(dtype, (hidden,)) if norms[0] else None
-    gate, up = matrix(inner, hidden), matrix(inner, hidden)
+    gate, up = matrix(inner, hidden, 2), matrix(inner, hidden, 2)
     down = matrix(hidden, inner)
     second = b.constant(dtype, (hidden,)) if norms[1] else None
     next = matrix(columns, hidden)
@@ -102,13 +107,49 @@ def between_chain(
     return b.finish(stream, product(norm(stream, second, of_next), next).cast(dtype))
 
 
-def check_quantizer(quantizer: str) -> None:
+def check_quantizer(quantizer: str, known: Collection[str] = (*QUANTIZERS, *PACKED)) -> None:
     """
     Raises:
-        Error: INVALID_ARGUMENT for a name that is not in ``QUANTIZERS``; "" stands for no quantizer.
+        Error: INVALID_ARGUMENT for a name that is not in `known`; "" stands for no quantizer.
     """
-    if quantizer and quantizer not in QUANTIZERS:
-        raise invalid(f"quantizer is {quantizer!r}; there are {' '.join(QUANTIZERS)}")
+    if quantizer and quantizer not in known:
+        raise invalid(f"quantizer is {quantizer!r}; there are {' '.join(known)}")
+
+
+class Extents(NamedTuple):
+    """Of a layer: columns of the stream, of the MLP's inner rows, of the last result and of attention's result."""
+
+    hidden: int
+    inner: int
+    columns: int
+    q: int
+
+
+def extents_of(o: torch.Tensor, gate_up: torch.Tensor, next: torch.Tensor, quantizer: str) -> Extents:
+    """The extents of the layer that has these matrices, with gate and up merged."""
+    shape = packed_matrix.extents if quantizer in PACKED else lambda matrix: (matrix.shape[0], matrix.shape[1])
+    hidden, q = shape(o)
+    return Extents(hidden, shape(gate_up)[0] // 2, shape(next)[0], q)
+
+
+def halves(gate_up: torch.Tensor, quantizer: str) -> Tuple[torch.Tensor, ...]:
+    """Gate and up of merged matrices, or of their scales or zeros."""
+    if not gate_up.dim():
+        return gate_up, gate_up
+    return gate_up.tensor_split(2, 1 if quantizer in PACKED else 0)
+
+
+def zeros_of(matrix: str) -> str:
+    """The name of a packed matrix's zeros among its scales."""
+    return f"zeros of {matrix}"
+
+
+def in_order(weights: Mapping[str, torch.Tensor], scales: Mapping[str, torch.Tensor]) -> List[torch.Tensor]:
+    """The chain's constants: after each matrix its scales and zeros, last the given scales of ``ROWS``."""
+    found: List[torch.Tensor] = []
+    for name, weight in weights.items():
+        found += [weight, *(scales[one] for one in (name, zeros_of(name)) if one in scales)]
+    return found + [scales[rows] for rows in ROWS if rows in scales]
 
 
 def scale_shape(rows: int, columns: int, quantizer: str) -> Tuple[int, ...]:
@@ -119,24 +160,33 @@ def scale_shape(rows: int, columns: int, quantizer: str) -> Tuple[int, ...]:
 
 
 def scales_by_name(scales: Sequence[Any], quantizer: str) -> Dict[str, torch.Tensor]:
-    """The scales of a chain's matrices, gate apart from up, and the given scales of ``ROWS``.
+    """The scales of a chain's matrices, gate apart from up, zeros by ``zeros_of``, and the given scales of ``ROWS``.
 
     Args:
-        scales: of o, gate_up, down and next; of gate_up a tensor for both halves, or the two.
+        scales: of o, gate_up, down and next; of gate_up a tensor for both halves, or the two. Then, if there are, zeros of the same, or given
+            scales of rows.
 
     Raises:
         Error: INVALID_ARGUMENT for another number of scales.
     """
-    wanted = 4 + len(ROWS) * (quantizer == "static")
-    if len(scales) != wanted:
-        more = ", then the given scales of the rows that they multiply" if quantizer == "static" else ""
+    packed = PACKED.get(quantizer)
+    zeros, given = packed is not None and packed.zeros, quantizer == "static"
+    if len(scales) != 4 + 4 * (zeros or given):
+        more = ", then the given scales of the rows that they multiply" if given else ", then their zeros" if zeros else ""
         raise invalid(f"there are {len(scales)} scales with quantizer {quantizer!r}: give those of o, gate_up, down and next{more}")
-    o, gate_up, down, next, *given = scales
+    found = _by_matrix(scales[:4], quantizer)
+    if zeros:
+        found.update((zeros_of(name), one) for name, one in _by_matrix(scales[4:], quantizer).items())
+    return {**found, **dict(zip(ROWS, scales[4:] if given else ()))}
+
+
+def _by_matrix(scales: Sequence[Any], quantizer: str) -> Dict[str, torch.Tensor]:
+    o, gate_up, down, next = scales
     if isinstance(gate_up, torch.Tensor):
-        gate_up = gate_up.tensor_split(2) if gate_up.dim() else (gate_up, gate_up)
+        gate_up = halves(gate_up, quantizer)
     if not isinstance(gate_up, (tuple, list)) or len(gate_up) != 2:
         raise TypeError(f"the scales of gate_up are a {type(gate_up).__name__}, neither a tensor nor two")
-    return dict(o=o, gate=gate_up[0], up=gate_up[1], down=down, next=next, **dict(zip(ROWS, given)))
+    return dict(o=o, gate=gate_up[0], up=gate_up[1], down=down, next=next)
 
 
 def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.Tensor] = {}, quantizer: str = "") -> None:
@@ -149,12 +199,15 @@ def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.T
         need_tensor(weight, name)
         if weight.dim() != (1 if name.endswith("norm") else 2):
             raise invalid(f"{name} has shape {tuple(weight.shape)}: norms have one axis, the others two")
+    if quantizer and not {"norm", "next_norm"} <= weights.keys():
+        raise invalid("a norm has no weight, and norms are not folded into matrices of codes: give both")
+    if quantizer in PACKED:
+        _check_packed(weights, scales, PACKED[quantizer])
+        return
     o, gate = weights["o"], weights["gate"]
     hidden, inner = o.shape[0], gate.shape[0]
     shapes = {"norm": (hidden,), "gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
     shapes.update(next_norm=(hidden,), next=(weights["next"].shape[0], hidden))
-    if quantizer and not {"norm", "next_norm"} <= weights.keys():
-        raise invalid("a norm has no weight, and norms are not folded into matrices of e4m3: give both")
     like = weights["norm"] if quantizer else o
     for name, weight in weights.items():
         if tuple(weight.shape) != shapes.get(name, tuple(weight.shape)):
@@ -169,6 +222,22 @@ def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.T
             raise invalid(f"{name} has strides {weight.stride()}: it must be contiguous")
     if quantizer:
         _check_scales(weights, scales, quantizer)
+
+
+def _check_packed(weights: Mapping[str, torch.Tensor], scales: Mapping[str, torch.Tensor], how: packed_matrix.Packed) -> None:
+    """Checks matrices of four bits, of which gate and up are parts of merged ones."""
+    norm, (hidden, q) = weights["norm"], packed_matrix.extents(weights["o"])
+    inner, columns = (packed_matrix.extents(weights[name])[0] for name in ("gate", "next"))
+    for name in ("norm", "next_norm"):
+        weight = weights[name]
+        if weight.dtype not in _DTYPES or weight.dtype != norm.dtype or weight.device != norm.device or tuple(weight.shape) != (hidden,):
+            raise invalid(f"{name} is {weight.dtype} {tuple(weight.shape)} on {weight.device}: bf16 or f16 {(hidden,)}, both alike")
+        if not weight.is_contiguous():
+            raise invalid(f"{name} has strides {weight.stride()}: it must be contiguous")
+    shapes = dict(o=(hidden, q), gate=(inner, hidden), up=(inner, hidden), down=(hidden, inner), next=(columns, hidden))
+    for name, (n, k) in shapes.items():
+        found = {"codes": weights[name], "scales": scales[name], **({"zeros": scales[zeros_of(name)]} if how.zeros else {})}
+        packed_matrix.check(name, found, n, k, how, norm, 2 if name in ("gate", "up") else 1)
 
 
 def _check_scales(weights: Mapping[str, torch.Tensor], scales: Mapping[str, torch.Tensor], quantizer: str) -> None:

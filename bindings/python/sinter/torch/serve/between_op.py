@@ -13,17 +13,16 @@ from ..._error import Error, Status, invalid
 from ..runtime.groups import AllReduce, split_of
 from ..runtime.ops import _DTYPES, launch, need_tensor, register, register_chain
 from ..runtime.store import store
-from .between_chain import between_chain, check_quantizer, check_weights, scales_by_name
+from .between_chain import Extents, between_chain, check_quantizer, check_weights, extents_of, halves, in_order, scales_by_name
+from .packed_matrix import PACKED, dequantized
 from .scaled_linear import scaled_linear
 
 
 @lru_cache(maxsize=None)
-def between_key(
-    hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1, quantizer: str = ""
-) -> str:
+def between_key(of: Extents, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1, quantizer: str = "") -> str:
     """The key of the registered chain of such a layer, with SiLU. If the layer is split over `ranks`, of one rank's part."""
     norms = (not folded, not folded)
-    return register_chain(between_chain(hidden, inner, columns, q, norms, eps, "silu", _DTYPES[dtype], ranks, quantizer))
+    return register_chain(between_chain(*of, norms, eps, "silu", _DTYPES[dtype], ranks, quantizer))
 
 
 _Result = Tuple[torch.Tensor, torch.Tensor]
@@ -43,7 +42,7 @@ def _between_cuda(
 
     `folded`: both norms are multiplied into the matrices that follow them, and are ones: no plan reads them. `group`: the name of the
     group over which the layer is split. Nothing is compared between its ranks here, so only plans that they have compared are used.
-    `scales`: of o, gate_up, down and next, if these are e4m3, see ``scales_by_name``; `quantizer`: one of ``QUANTIZERS``.
+    `scales`: of o, gate_up, down and next, if these are codes, see ``scales_by_name``; `quantizer`: one of ``QUANTIZERS`` or ``PACKED``.
     """
     _need_tensors(attended, stream)
     over = split_of(group) if group else None
@@ -99,12 +98,12 @@ def _layer(
             return found
     _check_weights(weights, scales, quantizer)
     o, norm, gate_up, _, _, next = weights
-    held = (*weights, *scales)
-    key = between_key(len(norm), gate_up.shape[0] // 2, len(next), o.shape[1], eps, norm.dtype, folded, ranks, quantizer)
+    held, of = (*weights, *scales), extents_of(o, gate_up, next, quantizer)
+    key = between_key(of, eps, norm.dtype, folded, ranks, quantizer)
     found = _Layer(
         tuple(weakref.ref(weight) for weight in held), tuple(weight.data_ptr() for weight in held), tuple(weight.shape for weight in held),
         tuple(weight.dtype for weight in held), _constants(weights, scales, folded, quantizer), eps, folded, ranks, quantizer, key,
-        o.shape[1], len(next),
+        of.q, of.columns,
     )  # fmt: skip
     if len(_layers) >= _MOST_LAYERS:
         _layers.clear()
@@ -122,30 +121,27 @@ def _are_same(given: Sequence[torch.Tensor], found: _Layer) -> bool:
 
 
 def _constants(weights: Sequence[torch.Tensor], scales: Sequence[torch.Tensor], folded: bool, quantizer: str = "") -> Tuple[int, ...]:
-    """Addresses of the weights that the chain reads, in its order: each matrix, then its scales; last the given scales of rows."""
+    """Addresses of the weights that the chain reads, in its order."""
+    named = _named(weights, quantizer)
+    if folded:
+        del named["norm"], named["next_norm"]
+    return tuple(one.data_ptr() for one in in_order(named, scales_by_name(scales, quantizer) if scales else {}))
+
+
+def _named(weights: Sequence[torch.Tensor], quantizer: str) -> Dict[str, torch.Tensor]:
     o, norm, gate_up, down, next_norm, next = weights
-    matrices = [[o], *([half] for half in gate_up.tensor_split(2)), [down], [next]]
-    given: List[torch.Tensor] = []
-    if scales:
-        named = list(scales_by_name(scales, quantizer).values())
-        given = named[len(matrices) :]
-        for matrix, scale in zip(matrices, named):
-            matrix.append(scale)
-    first, gate, up, below, last = matrices
-    norms: Tuple[List[torch.Tensor], List[torch.Tensor]] = ([], []) if folded else ([norm], [next_norm])
-    return tuple(one.data_ptr() for one in (*first, *norms[0], *gate, *up, *below, *norms[1], *last, *given))
+    gate, up = halves(gate_up, quantizer)
+    return dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
 
 
 def _check_weights(weights: List[torch.Tensor], scales: Sequence[torch.Tensor] = (), quantizer: str = "") -> None:
-    o, norm, gate_up, down, next_norm, next = _six(weights)
+    gate_up = _six(weights)[2]
     check_quantizer(quantizer)
     if scales and not quantizer:
         raise invalid(f"there are {len(scales)} scales with quantizer '': give both, or neither")
     if gate_up.dim() != 2:
         raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes")
-    gate, up = gate_up.tensor_split(2)
-    named = scales_by_name(scales, quantizer) if quantizer else {}
-    check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next), named, quantizer)
+    check_weights(_named(weights, quantizer), scales_by_name(scales, quantizer) if quantizer else {}, quantizer)
 
 
 def _need_tensors(attended: torch.Tensor, stream: torch.Tensor) -> None:
@@ -176,7 +172,8 @@ def _between_cpu(
 ) -> _Result:
     _need_tensors(attended, stream)
     _check_weights(weights, scales or (), quantizer)
-    _check_rows(attended, stream, weights[0].shape[1], weights[1])
+    o, norm, gate_up, _, _, next = weights
+    _check_rows(attended, stream, extents_of(o, gate_up, next, quantizer).q, norm)
     return _between_by_torch(attended, stream, weights, eps, group, scales, quantizer)
 
 
@@ -194,15 +191,19 @@ def _between_by_torch(
     o, norm, gate_up, down, next_norm, next = weights
     settings, on_gpu = store.settings, stream.is_cuda
     fused, add_norm = (settings.silu_and_mul, settings.add_norm) if on_gpu else (None, None)
-    of_matrices, of_rows = (scales or ())[:4], (scales or ())[4:]
-    scales_of = {id(matrix): pair for matrix, *pair in zip_longest((o, gate_up, down, next), of_matrices, of_rows)}
+    of_matrices, more = (scales or ())[:4], (scales or ())[4:]  # more: given scales of rows, or zeros
+    scales_of = {id(matrix): pair for matrix, *pair in zip_longest((o, gate_up, down, next), of_matrices, more)}
 
     def linear(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         if not scales:
             return torch.nn.functional.linear(x, matrix)
         own: Optional[torch.Tensor] = settings.linear(x, matrix) if settings.linear is not None else None
-        scale, given = scales_of[id(matrix)]
-        return scaled_linear(x, matrix, scale, quantizer, given) if own is None else own
+        if own is not None:
+            return own
+        scale, further = scales_of[id(matrix)]
+        if quantizer in PACKED:
+            return torch.nn.functional.linear(x, dequantized(matrix, scale, PACKED[quantizer], further))
+        return scaled_linear(x, matrix, scale, quantizer, further)
 
     if add_norm is None:
         add_norm = _add_norm
@@ -246,7 +247,8 @@ def _between_fake(
     scales: Optional[Sequence[torch.Tensor]] = None,
     quantizer: str = "",
 ) -> _Result:
-    return torch.empty_like(stream), stream.new_empty((stream.shape[0], _six(weights)[5].shape[0]))
+    o, _, gate_up, _, _, next = _six(weights)
+    return torch.empty_like(stream), stream.new_empty((stream.shape[0], extents_of(o, gate_up, next, quantizer).columns))
 
 
 def _six(weights: List[torch.Tensor]) -> List[torch.Tensor]:

@@ -17,6 +17,7 @@ from ..runtime.buckets import EXPERTS_ROWS, SIZES
 from ..runtime.experts import MOST_EXPERTS, MOST_TOP, experts_line
 from ..runtime.ops import _DTYPES, chain_line
 from ..runtime.store import sizes_of, store
+from .between_chain import Extents
 from .between_op import between_key
 from .scaled_experts import BLOCK, scaled_experts_key
 
@@ -176,7 +177,8 @@ def _of_layers(config: Mapping[str, Any], sizes: Sequence[int], folded: bool, ra
         left.append(f"what lies between two attentions: {against}")
     elif few:
         columns = (heads + 2 * key_heads) * head
-        key = between_key(hidden, inner, columns, heads * head, config["rms_norm_eps"], dtype, folded, ranks)
+        of = Extents(hidden, inner, columns, heads * head)
+        key = between_key(of, config["rms_norm_eps"], dtype, folded, ranks)
         wanted.append(Wanted(f"{kind}'s layers from attention to attention", key, few))
     if sizes:
         wanted.append(Wanted(f"{kind}'s gated MLPs", chain_line(inner, hidden, hidden, "silu", dtype), list(sizes)))
