@@ -27,7 +27,15 @@ def compressed(weights, rows, dynamic, **more):
 
 
 BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
-#: Checkpoints whose layers are taken: the quantizer that ``_scaled`` finds once vLLM has loaded them.
+def four_bits(**more):
+    weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32, **more}
+    return {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"a": {"weights": weights}}, "ignore": ["lm_head"]}
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": True, "desc_act": False}
+
+#: Checkpoints whose layers are taken: the quantizer that ``_codes`` finds once vLLM has loaded them.
 TAKEN = {
     "rows": (compressed("channel", "token", True), "row"),
     "static": (compressed("tensor", "tensor", False), "static"),
@@ -36,16 +44,34 @@ TAKEN = {
     "vLLM's own static": ({"quant_method": "fp8", "activation_scheme": "static"}, "static"),
     "ModelOpt": ({"quant_method": "modelopt", "quant_algo": "FP8"}, "static"),
     "ModelOpt, nested": ({"quant_method": "modelopt", "quantization": {"quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}}, "row"),
+    "int4": (four_bits(), "u4_g32"),
+    "int4 with zeros": (four_bits(symmetric=False, actorder="weight"), "u4_g32_zeros"),
+    "AWQ": (AWQ, "u4_g128_zeros"),
+    "AWQ, other names": ({"quant_method": "awq", "w_bit": 4, "q_group_size": 64, "zero_point": True}, "u4_g64_zeros"),
+    "GPTQ": (GPTQ, "u4_g64"),
+    "GPTQ in a sorted order": ({**GPTQ, "desc_act": True, "static_groups": True}, "u4_g64"),
     "experts left out": ({**BLOCKS, "modules_to_not_convert": ["model.layers.0.mlp.experts", "lm_head"]}, "group"),
 }
 #: Checkpoints whose layers are left, with words of the reason.
 LEFT = {
-    "AWQ": ({"quant_method": "awq"}, "quant_method 'awq'"),
+    "bits and bytes": ({"quant_method": "bitsandbytes"}, "quant_method 'bitsandbytes': the plugin takes fp8, compressed-tensors, modelopt, awq, gptq"),
+    "AWQ without zeros": ({**AWQ, "zero_point": False}, "bits 4 and zero_point False"),
+    "AWQ of 8 bits": ({**AWQ, "bits": 8}, "bits 8 and zero_point True"),
+    "groups of 16": ({**AWQ, "group_size": 16}, "group_size 16, must be one of 32 64 128"),
+    "GPTQ of 8 bits": ({**GPTQ, "bits": 8}, "bits 8 and sym True"),
+    "asymmetric GPTQ": ({**GPTQ, "sym": False}, "bits 4 and sym False"),
+    "the order of activations": ({**GPTQ, "desc_act": True}, "desc_act without static_groups"),
+    "layers of their own": ({**GPTQ, "dynamic": {"+:.*": {"bits": 8}}}, "dynamic: layers must all be quantised alike"),
+    "a scale a column": ({**GPTQ, "group_size": -1}, "group_size -1"),
+    "int4 a column": (four_bits(strategy="channel"), "strategy 'channel' of weights of four bits, must be 'group'"),
+    "int4 in the order of activations": (four_bits(actorder="group"), "actorder 'group'"),
+    "int4 in another form": ({**four_bits(), "format": "int-quantized"}, "format 'int-quantized' of weights of four bits"),
     "rows without a given scale": ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "activation_scheme 'dynamic' without weight_block_size"),
     "other blocks": ({**BLOCKS, "weight_block_size": [64, 128]}, "weight_block_size [64, 128], must be [128, 128]"),
     "static rows with blocks": ({**BLOCKS, "activation_scheme": "static"}, "activation_scheme 'static' with blocks"),
     "a scale a tensor, rows computed": (compressed("tensor", "token", True), "strategy 'tensor' of weights and 'token', dynamic, of rows"),
-    "int4": ({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 4, "type": "int"}}}}, "type 'int' with num_bits 4"),
+    "int4 with codes of rows": ({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 4, "type": "int"}, "input_activations": {
+        "num_bits": 8, "type": "float"}}}}, "type 'int' with num_bits 4"),
     "rows of 16 bits": ({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 8, "type": "float"}}}}, "no input_activations"),
     "two groups": ({"quant_method": "compressed-tensors", "config_groups": {"a": {}, "b": {}}}, "2 config_groups"),
     "a projection of 16 bits": (compressed("channel", "token", True, ignore=["model.layers.0.mlp.down_proj"]), "leaves model.layers.0.mlp.down_proj in 16 bits"),
@@ -56,6 +82,7 @@ LEFT = {
 @pytest.fixture(autouse=True)
 def unasked(monkeypatch):
     monkeypatch.delenv("SINTER_VLLM_GRAPHS", raising=False)
+    monkeypatch.setenv("VLLM_DISABLED_KERNELS", "MacheteLinearKernel")
 
 
 def parts(config, ranks=1):
@@ -73,7 +100,7 @@ def test_codes_of_a_format_are_taken(name):
     given, quantizer = TAKEN[name]
     assert _formats.quantizer_of({"quantization_config": given}) == (quantizer, "")
     found = parts({**DENSE, "quantization_config": given})
-    assert found[LAYERS].taken and f"e4m3 by {quantizer}" in found[LAYERS].why
+    assert found[LAYERS].taken and f"{'four bits' if quantizer.startswith('u4') else 'e4m3'} by {quantizer}" in found[LAYERS].why
     assert not found[MLPS].taken
 
 
@@ -90,7 +117,21 @@ def test_codes_on_several_gpus_are_left():
     assert not found[LAYERS].taken and "on 2 GPUs" in found[LAYERS].why
 
 
-@pytest.mark.parametrize("given, unit", [(BLOCKS, 128), (compressed("channel", "token", True), 16)])
+@pytest.mark.parametrize("given", [AWQ, GPTQ])
+def test_machete_is_named_unless_it_is_disabled(monkeypatch, given):
+    for disabled in ("", "AllSparkLinearKernel"):
+        monkeypatch.setenv("VLLM_DISABLED_KERNELS", disabled)
+        found = parts({**DENSE, "quantization_config": given})
+        assert not found[LAYERS].taken and found[LAYERS].why.endswith("start vLLM with VLLM_DISABLED_KERNELS=MacheteLinearKernel, or with --linear-backend marlin")
+        assert parts({**DENSE, "quantization_config": four_bits()})[LAYERS].taken  # Machete has no groups of 32
+
+
+def test_one_group_is_named():
+    found = parts({**DENSE, "hidden_size": 128, "quantization_config": AWQ})
+    assert not found[LAYERS].taken and found[LAYERS].why.startswith("hidden_size is 128, one group")
+
+
+@pytest.mark.parametrize("given, unit", [(BLOCKS, 128), (compressed("channel", "token", True), 16), (AWQ, 128), (four_bits(), 64)])
 def test_extents_that_no_plan_takes_are_named(given, unit):
     found = parts({**DENSE, "intermediate_size": 14336 + 8, "quantization_config": given})
     assert not found[LAYERS].taken and found[LAYERS].why == f"intermediate_size is 14344, must be a multiple of {unit}"

@@ -1,8 +1,8 @@
 """vLLM's decoder layers, gated MLPs and mixtures of experts by Sinter: the entry point ``vllm.general_plugins``.
 
 ``register`` checks models of Llama (which Mistral also uses), Qwen2 and Qwen3 when they are first called. The layers between two
-attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised or of e4m3 in a supported
-format (`_scaled`). Unquantised ones may be split over several GPUs (`_ranks`). Parts of the graphs that vLLM compiles are taken of any
+attentions become one plan (`_layers`) if no layer is biased or wrapped by LoRA, and all are unquantised, or codes of e4m3 or of four bits in
+a supported format (`_codes`). Unquantised ones may be split over several GPUs (`_ranks`). Parts of the graphs that vLLM compiles are taken of any
 model on one GPU (`_graphs`), and tokens are drawn (`_sampler`). Gated MLPs of models without such parts are taken as separate plans, and experts of any model (`_experts`).
 Everything keeps vLLM's path on a chip other than Hopper, with a vLLM outside of the versions named here, or under
 VLLM_BATCH_INVARIANT, because a plan depends on the number of rows. Plans are prepared in vLLM's first
@@ -164,21 +164,22 @@ def _look_at(model: Any, servers: Any) -> None:
     _prefill.end_range(config, servers.largest())
 
 
-def _set_up(model: Any, servers: Any, rows: int) -> None:
-    """`rows`: the most rows that plans may serve; numbers of rows that are captured always get plans."""
-    from . import _scaled
+def _set_up(model: Any, servers: Any, rows: int, limit: Optional[int] = None) -> None:
+    """`rows`: the most rows that plans may serve; numbers of rows that are captured get plans up to `limit`."""
+    from . import _codes
 
-    sizes = servers.sizes_for(model.vllm_config.compilation_config.cudagraph_capture_sizes or ())
-    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), linear=_scaled.product, log=LOGGER)
+    captured = model.vllm_config.compilation_config.cudagraph_capture_sizes or ()
+    sizes = servers.sizes_for(captured) if limit is None else servers.sizes_for(captured, limit)
+    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), linear=_codes.product, log=LOGGER)
 
 
 def _take_layers(model: Any, servers: Any) -> bool:
     """Whether the layers between two attentions are taken. If so, links the layers."""
-    from . import _layers, _norms, _prefill, _ranks, _taps
+    from . import _codes, _formats, _layers, _norms, _prefill, _ranks, _taps
 
     quantizer = ""
     try:
-        quantizer, reason = _layers.quantizer_of(model)
+        quantizer, reason = _layers.quantizer_of(model, servers)
         reason = reason or _layers.reason_against(model, servers, quantizer)
     except AttributeError as error:  # the model has another structure than in the versions that this was written for
         reason = str(error)
@@ -191,19 +192,21 @@ def _take_layers(model: Any, servers: Any) -> bool:
     layers = list(model.layers)
     if size > 1 or quantizer:
         # A plan built in the background is ready sooner on one rank than on another. With codes such plans were not measured.
-        _set_up(model, servers, 0)
+        _set_up(model, servers, 0, _codes.most_rows(quantizer, servers))
     # Weights change only once all plans are there. Ranks must not differ, but numbers that fit on one rank may not fit on another.
     folded = not group and not quantizer and _norms.folds(model, layers, servers) and _layers.planned(layers, True, group, servers)
     if not folded and not _layers.planned(layers, False, group, servers, quantizer):
+        if quantizer:
+            _set_up(model, servers, 0)  # without a limit of rows
         return False  # the reason is logged
     servers.settle()
     if folded:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
     chosen = bool(quantizer) and _prefill.chooses(model.vllm_config.compilation_config, servers.largest())
-    _layers.link(layers, folded, group, quantizer, chosen)
+    _layers.link(layers, servers, folded, group, quantizer, chosen)
     _taps.keep_streams(model)
-    how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}{f', of e4m3 by {quantizer}' if quantizer else ''}"
+    how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}{f', of {_formats.told(quantizer)}' if quantizer else ''}"
     servers.take(LOGGER, f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{how}", len(layers))
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{how.replace(', norms', ',')}")
     return True

@@ -67,7 +67,7 @@ def _of_layers(decoder: Mapping[str, Any], ranks: int, servers: Any) -> List[Par
         mlps_reason = "they are quantised, and only whole layers are taken so"
     if not mlps_reason and ranks == 1 and _graphs.wanted():
         mlps_reason = "they are in the parts of graphs"
-    how = f"of e4m3 by {quantizer}" if quantizer else str(decoder.get("torch_dtype") or decoder.get("dtype"))
+    how = f"of {_formats.told(quantizer)}" if quantizer else str(decoder.get("torch_dtype") or decoder.get("dtype"))
     return [Part(layers, not reason, reason or f"{how}, all but the first product of queries, keys and values and the last MLP"),
             Part(mlps, bool(reason) and not mlps_reason, mlps_reason or "each a plan of its own")]
 
@@ -75,12 +75,15 @@ def _of_layers(decoder: Mapping[str, Any], ranks: int, servers: Any) -> List[Par
 def _reason_against_codes(decoder: Mapping[str, Any], quantizer: str, ranks: int, servers: Any) -> str:
     """Why layers with codes of a supported format are left; "" if they are taken."""
     if ranks > 1:
-        return f"layers of e4m3 on {ranks} GPUs: the plugin takes them on one"
-    unit = servers.BLOCK if quantizer == "group" else 16
+        return f"layers of {_formats.told(quantizer)} on {ranks} GPUs: the plugin takes them on one"
+    packed = servers.packed_matrix.PACKED.get(quantizer)
+    unit = max(servers.packed_matrix.SET, packed.group) if packed else servers.BLOCK if quantizer == "group" else 16
     for name in ("hidden_size", "intermediate_size"):
         if decoder[name] % unit:
             return f"{name} is {decoder[name]}, must be a multiple of {unit}"
-    return ""
+        if packed and decoder[name] == packed.group:
+            return f"{name} is {decoder[name]}, one group, whose scales Marlin orders in another way"
+    return _formats.reason_against_kernel(quantizer)
 
 
 def _read(path: str) -> Mapping[str, Any]:

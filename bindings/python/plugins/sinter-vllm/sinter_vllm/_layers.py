@@ -3,7 +3,7 @@
 The layers of a model are linked when it is first called, after weights and LoRA adapters are loaded. A linked layer computes from
 its attention's result to the next layer's queries, keys and values. It passes these and the residual stream to the next layer. vLLM
 computes the first layer's queries, keys and values, and the last layer's MLP. It also computes layers with more rows than plans are
-made for: in compiled graphs (`_prefill`), or else by the modules themselves. Layers of e4m3 are linked in the same way (`_scaled`). If a
+made for: in compiled graphs (`_prefill`), or else by the modules themselves. Layers of codes are linked in the same way (`_codes`). If a
 drafting model asks for states between layers, they are the plans' residual streams (`_taps`).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, List, Tuple
 
 import torch
 
-from . import _ranks, _scaled, _taps
+from . import _codes, _ranks, _taps
 
 _LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
 _ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
@@ -32,7 +32,7 @@ class Passed(torch.nn.Module):
         return x, None
 
 
-def quantizer_of(model: Any) -> Tuple[str, str]:
+def quantizer_of(model: Any, servers: Any) -> Tuple[str, str]:
     """How the linear layers of a model are scaled, "" if they are not quantised, and why they cannot be linked."""
     from vllm.model_executor.layers.linear import UnquantizedLinearMethod
 
@@ -42,7 +42,7 @@ def quantizer_of(model: Any) -> Tuple[str, str]:
             if type(linear.quant_method) is UnquantizedLinearMethod:
                 found.add("")
                 continue
-            quantizer, reason = _scaled.quantizer_of(name, linear)
+            quantizer, reason = _codes.quantizer_of(name, linear, servers)
             if reason:
                 return "", reason
             found.add(quantizer)
@@ -83,7 +83,7 @@ def reason_against(model: Any, servers: Any, quantizer: str = "") -> str:
             plain = None if quantizer else UnquantizedLinearMethod
             reason: str = servers.reason_against_linear(name, linear, kind, plain, split=not quantizer)
             if not reason and quantizer:
-                reason = _scaled.reason_against(name, linear, quantizer, servers)
+                reason = _codes.reason_against(name, linear, quantizer, servers, layer.input_layernorm.weight.dtype)
             if reason:
                 return reason
         if not quantizer:
@@ -109,7 +109,7 @@ def weights_of(layer: Any, after: Any, quantizer: str = "") -> "tuple[List[torch
     """The weights between the attentions of two layers, in the operator's order, and the norms' epsilon."""
     norm = layer.post_attention_layernorm
     linears = [layer.self_attn.o_proj, layer.mlp.gate_up_proj, layer.mlp.down_proj, after.self_attn.qkv_proj]
-    matrices = [_scaled.matrix_of(linear, quantizer) if quantizer else linear.weight for linear in linears]
+    matrices = [_codes.matrix_of(linear, quantizer) if quantizer else linear.weight for linear in linears]
     o, gate_up, down, qkv = matrices
     return [o, norm.weight, gate_up, down, after.input_layernorm.weight, qkv], norm.variance_epsilon
 
@@ -120,18 +120,19 @@ def planned(layers: "List[Any]", folded: bool, group: str, servers: Any, quantiz
     return all(servers.planned(*weights_of(*pair, quantizer), folded, group, **codes) for pair in zip(layers, layers[1:]))
 
 
-def link(layers: "List[Any]", folded: bool = False, group: str = "", quantizer: str = "", chosen: bool = False) -> None:
+def link(layers: "List[Any]", servers: Any, folded: bool = False, group: str = "", quantizer: str = "", chosen: bool = False) -> None:
     """Links each layer of `layers` to pass the next one its queries, keys and values. `folded`, `group` and `quantizer`: see the operator.
     `chosen`: each compiled graph chooses between the plan and vLLM's modules (`_prefill`)."""
     for layer, after in zip(layers, layers[1:]):
         own = layer.self_attn.o_proj, after.self_attn.qkv_proj
         # In a tuple, so that torch does not register the next layer as a child of this one.
-        layer.sinter_after = (after, own[1].weight)
-        layer.sinter_o = (own[0].weight,)
+        layer.sinter_after = (after, None if quantizer else own[1].weight)
+        layer.sinter_o = (None if quantizer else own[0].weight,)
         layer.sinter_folded, layer.sinter_group, layer.sinter_quantizer, layer.sinter_chosen = folded, group, quantizer, chosen
         if quantizer:
             layer.sinter_own = own
-            layer.sinter_codes, layer.sinter_scales = _scaled.take([own[0], layer.mlp.gate_up_proj, layer.mlp.down_proj, own[1]], quantizer)
+            linears = [own[0], layer.mlp.gate_up_proj, layer.mlp.down_proj, own[1]]
+            layer.sinter_codes, layer.sinter_scales = _codes.take(linears, quantizer, servers)
     for layer, after in zip(layers, layers[1:]):
         layer.self_attn.o_proj = Passed(layer.self_attn.o_proj)
         after.self_attn.qkv_proj = Passed(after.self_attn.qkv_proj)
@@ -195,8 +196,8 @@ def _by_modules(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> A
     return _project(layer, 1, hidden_states, qkv), residual
 
 
-def _project(layer: Any, which: int, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def _project(layer: Any, which: int, x: torch.Tensor, weight: Any) -> torch.Tensor:
     """A product by o (0) or by the next layer's matrix of queries, keys and values (1)."""
     if layer.sinter_quantizer:
-        return _scaled.own(layer.sinter_own[which], x)
+        return _codes.own(layer.sinter_own[which], x)
     return torch.nn.functional.linear(x, weight)

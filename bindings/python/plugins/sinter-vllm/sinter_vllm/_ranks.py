@@ -47,7 +47,7 @@ def join(model: Any, size: int, servers: Any, reason: str = "") -> Tuple[str, st
     ranks = get_tp_group()
     if ranks.world_size != size:
         return "", f"its layers are split over {size} GPUs of {ranks.world_size}"
-    device = model.layers[0].mlp.down_proj.weight.device.index
+    device = next(model.layers[0].mlp.down_proj.parameters()).device.index
     reason = servers.join(ranks.unique_name, ranks.cpu_group, device, all_reduce, reason)
     return ("", f"its layers stay apart: {reason}") if reason else (ranks.unique_name, "")
 

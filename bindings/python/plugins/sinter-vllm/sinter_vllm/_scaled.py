@@ -8,8 +8,7 @@ it multiplies, as in ModelOpt's. vLLM's kernels quantise rows by the same rules.
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 
@@ -28,15 +27,14 @@ _KERNELS = (
 #: The elements of rows and of matrices that share a scale, in the form of vLLM's GroupShape: -1 stands for all.
 _FORMATS = {((1, -1), (-1, 1)): "row", ((1, 128), (128, 128)): "group", ((-1, -1), (-1, -1)): "static"}
 
-#: Layers by the address of their codes.
-_linears: "Dict[int, weakref.ref[Any]]" = {}
+
+def kernel_of(linear: Any) -> Any:
+    """vLLM's kernel of a layer of e4m3; None for another layer."""
+    return getattr(linear.quant_method, "fp8_linear", None) or getattr(getattr(linear, "scheme", None), "fp8_linear", None)
 
 
-def quantizer_of(name: str, linear: Any) -> Tuple[str, str]:
-    """The quantizer of a quantised linear layer, one of ``QUANTIZERS``, and why no plan takes it; one of both is ""."""
-    kernel = getattr(linear.quant_method, "fp8_linear", None) or getattr(getattr(linear, "scheme", None), "fp8_linear", None)
-    if kernel is None:
-        return "", f"{name} is quantised by {type(linear.quant_method).__name__}"
+def quantizer_of(name: str, linear: Any, kernel: Any, servers: Any) -> Tuple[str, str]:
+    """The quantizer of a layer, one of ``QUANTIZERS``, and why no plan takes it; one of both is ""."""
     if type(kernel).__name__ not in _KERNELS:
         return "", f"{name} is computed by {type(kernel).__name__}"
     rows, matrix = kernel.config.activation_quant_key.scale, kernel.config.weight_quant_key.scale
@@ -66,7 +64,7 @@ def _scales_of_rows(linear: Any, quantizer: str) -> "List[Any]":
     return [getattr(linear, "input_scale", None)] if quantizer == "static" else []
 
 
-def reason_against(name: str, linear: Any, quantizer: str, servers: Any) -> str:
+def reason_against(name: str, linear: Any, quantizer: str, servers: Any, dtype: torch.dtype) -> str:
     """Why no plan takes the codes and scales of a layer that is quantised by `quantizer`; "" if a plan may."""
     if getattr(linear, "input_scale_ub", None) is not None:
         return f"the scales of rows of {name} have an upper bound"
@@ -92,21 +90,6 @@ def reason_against(name: str, linear: Any, quantizer: str, servers: Any) -> str:
     return ""
 
 
-def take(linears: "List[Any]", quantizer: str) -> "Tuple[Tuple[torch.Tensor, ...], Tuple[torch.Tensor, ...]]":
-    """Codes [n, k] and scales of layers, as parameters, and remembers the layers for ``product``. Given scales of rows stand last."""
-    codes = tuple(torch.nn.Parameter(matrix_of(linear, quantizer).data, requires_grad=False) for linear in linears)
-    for linear, one in zip(linears, codes):
-        _linears[one.data_ptr()] = weakref.ref(linear)
-    return codes, tuple([*map(scale_of, linears), *(one for linear in linears for one in _scales_of_rows(linear, quantizer))])
-
-
-def product(x: torch.Tensor, codes: torch.Tensor) -> Optional[torch.Tensor]:
-    """x times a matrix, computed by the kernels of the vLLM layer that has the matrix; None if no layer has it."""
-    linear = _linears.get(codes.data_ptr(), lambda: None)()
-    return None if linear is None else own(linear, x)
-
-
-def own(linear: Any, x: torch.Tensor) -> torch.Tensor:
-    """vLLM's product of a layer without a bias, before any sum over GPUs."""
-    y: torch.Tensor = linear.quant_method.apply(linear, x)
-    return y
+def scales_of(linears: "List[Any]", quantizer: str, servers: Any) -> "List[torch.Tensor]":
+    """The scales of layers; then the given scales of their rows."""
+    return [*map(scale_of, linears), *(one for linear in linears for one in _scales_of_rows(linear, quantizer))]
