@@ -1,10 +1,11 @@
-"""Checkpoints of e4m3 with random weights: what a config.json says of them, and the weights.
+"""Checkpoints of e4m3 and of four bits with random weights: what a config.json says of them, and the weights.
 
-vLLM's own random weights are so small that nearly all of their codes are zero. So an engine that stands gets others: codes that use the
-range of e4m3, with scales that give each row of a product about the variance of its input. The same model without a format gets the values
-that these codes and scales represent, in 16 bits.
+vLLM's own random weights are so small that nearly all of their codes are zero. So an engine that stands gets others: codes that use their
+range, with scales that give each row of a product about the variance of its input. The same model without a format gets the values
+that these codes and scales represent, in 16 bits. Codes of four bits go through vLLM's own repacking, whatever kernel it chose.
 """
 
+import copy
 import math
 import zlib
 
@@ -17,6 +18,9 @@ LOGITS = 3.0
 #: A static scale of rows: products take numbers up to 28.
 INPUT = 1 / 16
 
+#: Codes of four bits: 8 and a normal number times this, 0 to 15; neighbours that share a scale.
+SPREAD, GROUP = 3.0, 128
+
 
 def _compressed(weights, rows, dynamic):
     """The quantization_config of compressed-tensors."""
@@ -27,8 +31,17 @@ def _compressed(weights, rows, dynamic):
             "quantization_status": "compressed"}
 
 
-#: What shares a scale: a row and an output channel; 128 of a row and 128 x 128 of a matrix; all rows, by a given scale, and a matrix.
+def _int4():
+    """compressed-tensors' W4A16: symmetric codes."""
+    weights = {"num_bits": 4, "symmetric": True, "type": "int", "dynamic": False, "observer": "minmax", "strategy": "group", "group_size": GROUP}
+    return {"config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}, "format": "pack-quantized", "ignore": ["lm_head"],
+            "quant_method": "compressed-tensors", "quantization_status": "compressed"}
+
+
+#: What shares a scale: a row and an output channel; 128 of a row and 128 x 128 of a matrix; all rows, by a given scale, and a matrix; of int4
+#: 128 of a matrix's row.
 FORMATS = {
+    "int4": _int4(),
     "rows": _compressed("channel", "token", True),
     "blocks": {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]},
     "static": _compressed("tensor", "tensor", False),
@@ -40,14 +53,18 @@ def fill(model, form):
     Runs where the model is."""
     import torch
 
-    coded = 0
+    coded, owners = 0, _owners(model)
     with torch.no_grad():
         for name, module in model.named_modules():
-            matrix = getattr(module, "weight", None)
-            if not isinstance(matrix, torch.Tensor):
+            matrix, kernel = getattr(module, "weight", None), _kernel_of(module, owners)
+            if kernel is None and not isinstance(matrix, torch.Tensor):
                 continue
-            generator = torch.Generator(matrix.device).manual_seed(zlib.crc32(name.encode()))
-            if matrix.dim() == 1:
+            device = (getattr(module, kernel.w_q_name) if kernel else matrix).device
+            generator = torch.Generator(device).manual_seed(zlib.crc32(name.encode()))
+            if kernel:
+                _repack(module, kernel, *_codes(*kernel.config.partition_weight_shape, generator, device))
+                coded += 1
+            elif matrix.dim() == 1:
                 matrix.uniform_(0.5, 1.5, generator=generator)
             elif not name.endswith("_proj"):
                 reach = LOGITS / math.sqrt(matrix.shape[1]) if name.endswith("lm_head") else 1.0
@@ -64,6 +81,10 @@ def _fill_matrix(module, form, generator):
     import torch
 
     weight = module.weight
+    if form == "int4":
+        codes, scale = _codes(*weight.t().shape, generator, weight.device)
+        weight.copy_(((codes - 8) * scale.float().repeat_interleave(GROUP, 0)).t())
+        return False
     is_coded = weight.dtype == torch.float8_e4m3fn
     matrix = weight.t() if is_coded and not weight.is_contiguous() else weight  # vLLM transposes some after loading
     rows, columns = matrix.shape
@@ -78,6 +99,53 @@ def _fill_matrix(module, form, generator):
     if form == "static":
         module.input_scale.fill_(INPUT)
     return True
+
+
+def _owners(model):
+    """{a parameter's identity: vLLM's layer} of layers that the plugin replaced, whose parameters stay under their names."""
+    replaced = (linear for layer in model.modules() for linear in getattr(layer, "sinter_own", ()))
+    return {id(parameter): linear for linear in replaced for parameter in linear.parameters()}
+
+
+def _kernel_of(module, owners):
+    """vLLM's kernel of a layer of four bits; None for another module."""
+    first = next(module.parameters(recurse=False), None)
+    kernel = getattr(getattr(owners.get(id(first), module), "scheme", None), "kernel", None)
+    return kernel if hasattr(kernel, "w_q_name") else None
+
+
+def _codes(k, n, generator, device):
+    """Codes [k, n], 0 to 15, and scales [k / 128, n] of bf16."""
+    import torch
+
+    codes = (torch.randn(k, n, generator=generator, device=device) * SPREAD + 8).round().clamp(0, 15)
+    scale = torch.empty(k // GROUP, n, device=device).uniform_(0.7, 1.4, generator=generator) / (SPREAD * math.sqrt(k))
+    return codes, scale.bfloat16()
+
+
+def words(codes):
+    """Codes [k, n] as int32 [k / 8, n], low bits first, as GPTQ packs them."""
+    import torch
+
+    eight = codes.int().reshape(-1, 8, codes.shape[1])
+    found = torch.zeros_like(eight[:, 0])
+    for i in range(8):
+        found |= eight[:, i] << 4 * i
+    return found
+
+
+def _repack(module, kernel, codes, scale):
+    """Writes a layer's codes and scales over those that it has, in the order that its kernel makes of a checkpoint's. Graphs that were captured
+    keep their addresses."""
+    import torch
+    from vllm.model_executor.parameter import GroupQuantScaleParameter, PackedvLLMParameter
+
+    fresh, axes = torch.nn.Module(), {"input_dim": 0, "output_dim": 1, "weight_loader": lambda *arguments: None}
+    setattr(fresh, kernel.w_q_name, PackedvLLMParameter(data=words(codes), packed_dim=0, packed_factor=8, **axes))
+    setattr(fresh, kernel.w_s_name, GroupQuantScaleParameter(data=scale, **axes))
+    copy.copy(kernel).process_weights_after_loading(fresh)  # a copy: it keeps memory that graphs use
+    for name in (kernel.w_q_name, kernel.w_s_name):
+        getattr(module, name).copy_(getattr(fresh, name))
 
 
 def scales(rows, columns, form, generator, device):

@@ -59,7 +59,8 @@ for line in sys.stdin:
     if options["engine"].get("dies") == rows and folded:
         sys.exit("out of memory")
     tokens = [[1, 2, 3, 4 + with_plugin] for _ in range(rows)]
-    print("RESULT", json.dumps({"one_s": 0.5, "seconds": 1.5 - 0.2 * with_plugin - 0.1 * folded, "tokens": tokens}), flush=True)
+    disabled = options["engine"].get("disabled", 0) * (os.environ.get("VLLM_DISABLED_KERNELS") == "MacheteLinearKernel")
+    print("RESULT", json.dumps({"one_s": 0.5, "seconds": 1.5 - 0.2 * with_plugin - 0.1 * folded - disabled, "tokens": tokens}), flush=True)
 if with_plugin and not options["engine"].get("idle"):
     with open(os.environ["SINTER_METRICS_FILE"].replace("%p", "1"), "w") as file:
         file.write("# HELP\\nsinter_launches_total 12\\n")
@@ -137,6 +138,15 @@ class ThroughputTest(unittest.TestCase):
         self.assertAlmostEqual(own["common"], 2 / 3)
         self.assertAlmostEqual(own["rms"], 0.1 / 2 ** 0.5)
         self.assertIn("sinter        against vllm-bf16      log probabilities 0.1414 apart, first token the same 0.00", said)
+
+    def test_the_plugin_is_compared_with_the_fastest_kernel_of_vllm(self):
+        _, result, _ = self.run_it({"disabled": 0.3}, "--format", "int4", "--contestants", "vllm,vllm-marlin,sinter-marlin,vllm-bf16")
+        decode = {one["contestant"]: one["decode_tokens_per_s"] for one in result["rows"][:4]}
+        ratios = {one["contestant"]: one.get("decode_ratio") for one in result["rows"][:4]}
+        self.assertGreater(decode["vllm-marlin"], decode["vllm"])
+        self.assertIsNone(ratios["vllm-marlin"])
+        self.assertAlmostEqual(ratios["sinter-marlin"], decode["sinter-marlin"] / decode["vllm-marlin"])
+        self.assertLess(ratios["vllm"], 1)
 
     def test_lists_without_a_common_token_have_no_distance(self):
         self.assertEqual(scores.distance([{"1": -1.0}], [{"2": -1.0}]), {"common": 0, "rms": None, "same_first": 0})
@@ -230,7 +240,7 @@ class FormatsTest(unittest.TestCase):
         return made
 
     def test_16_bits_are_the_values_of_the_codes(self):
-        for form in formats.FORMATS:
+        for form in set(formats.FORMATS) - {"int4"}:
             coded, plain = self.model(form, True), self.model(form, False)
             self.assertEqual((formats.fill(coded, form), formats.fill(plain, form)), (1, 0))
             layer = coded.qkv_proj
@@ -240,8 +250,54 @@ class FormatsTest(unittest.TestCase):
             self.assertTrue(torch.equal(plain.qkv_proj.weight, values.bfloat16()))
             self.assertTrue(0.6 < values.std().item() * 384 ** 0.5 < 1.4, form)
             self.assertEqual(len(scale.unique()) > 1, form != "static")
+            if form == "static":
+                self.assertEqual(layer.input_scale.item(), formats.INPUT)
             self.assertTrue(torch.equal(coded.lm_head.weight, plain.lm_head.weight) and torch.equal(coded.norm.weight, plain.norm.weight))
-        self.assertEqual(layer.input_scale.item(), formats.INPUT)
+
+    def test_four_bits_are_repacked_as_the_kernel_does(self):
+        class Packed(torch.nn.Parameter):
+            def __new__(cls, data, **named):
+                return super().__new__(cls, data, requires_grad=False)
+
+            def __init__(self, data, **named):
+                self.named = named
+
+        class Kernel:
+            """It turns the words of a checkpoint around."""
+
+            w_q_name, w_s_name, workspace = "weight_packed", "weight_scale", None
+            config = types.SimpleNamespace(partition_weight_shape=(384, 256))
+
+            def process_weights_after_loading(self, layer):
+                assert (layer.weight_packed.named["input_dim"], layer.weight_packed.named["packed_dim"]) == (0, 0)
+                for name in ("weight_packed", "weight_scale"):
+                    setattr(layer, name, torch.nn.Parameter(getattr(layer, name).data.flip(0), requires_grad=False))
+                self.workspace = "new"
+
+        keep = lambda tensor: torch.nn.Parameter(tensor, requires_grad=False)
+        kernel, coded, plain, linear = Kernel(), torch.nn.Module(), torch.nn.Module(), torch.nn.Module()
+        linear.weight_packed, linear.weight_scale = keep(torch.zeros(48, 256, dtype=torch.int32)), keep(torch.zeros(3, 256).bfloat16())
+        linear.scheme = types.SimpleNamespace(kernel=kernel)
+        plain.o_proj = torch.nn.Module()
+        plain.o_proj.weight = keep(torch.zeros(256, 384).bfloat16())
+        parameter = types.SimpleNamespace(PackedvLLMParameter=Packed, GroupQuantScaleParameter=Packed)
+        for replaced in (False, True):
+            for tensor in linear.parameters():
+                tensor.zero_()
+            coded.o_proj = linear
+            if replaced:  # by the plugin
+                coded.o_proj, coded.sinter_own = torch.nn.Module(), (linear,)
+                coded.o_proj.weight_packed, coded.o_proj.weight_scale = linear.weight_packed, linear.weight_scale
+            with unittest.mock.patch.dict(sys.modules, {"vllm": types.SimpleNamespace(), "vllm.model_executor": types.SimpleNamespace(),
+                                                        "vllm.model_executor.parameter": parameter}):
+                self.assertEqual((formats.fill(coded, "int4"), formats.fill(plain, "int4")), (1, 0))
+            self.assertIsNone(kernel.workspace)
+            found, scale = linear.weight_packed.flip(0), linear.weight_scale.flip(0).float().repeat_interleave(128, 0)
+            codes = torch.stack([found >> 4 * i & 15 for i in range(8)], 1).reshape(384, 256)
+            values = ((codes - 8) * scale).t()
+            self.assertTrue(torch.equal(plain.o_proj.weight, values.bfloat16()))
+            self.assertEqual(sorted(codes.unique().tolist()), list(range(16)))
+            self.assertTrue(0.6 < values.std().item() * 384 ** 0.5 < 1.4)
 
 
 if __name__ == "__main__":
