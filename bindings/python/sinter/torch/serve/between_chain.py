@@ -117,7 +117,7 @@ def check_quantizer(quantizer: str, known: Collection[str] = (*QUANTIZERS, *PACK
 
 
 class Extents(NamedTuple):
-    """Of a layer: columns of the stream, of the MLP's inner rows, of the last result and of attention's result."""
+    """The extents of a layer: columns of the stream, of the MLP's inner rows, of the last result and of attention's result."""
 
     hidden: int
     inner: int
