@@ -608,6 +608,40 @@ def test_a_layer_as_an_operator():
         sinter.torch.reset()
 
 
+def test_layers_of_four_bits():
+    """Layers in the order of Marlin: plans read codes, scales and zeros, and compute what the unpacked matrices do; in a graph."""
+    from sinter.torch import servers
+    from sinter.torch.serve import between_op, packed_matrix
+
+    h, f, q, qkv = 1024, 3072, 2048, 4096
+    norms = [(1 + 0.2 * torch.randn(h, device="cuda")).bfloat16() for _ in range(2)]
+    for quantizer in ("u4_g128", "u4_g32_zeros"):
+        how = packed_matrix.PACKED[quantizer]
+        shapes = (h, q), (2 * f, h), (h, f), (qkv, h)
+        codes = [torch.randint(-128, 128, (k // 16, 8 * n), device="cuda", dtype=torch.int8) for n, k in shapes]
+        scales = [((0.5 + torch.rand(k // how.group, n, device="cuda")) / (5 * k**0.5)).bfloat16() for n, k in shapes]
+        if how.zeros:
+            scales += [torch.randint(6, 10, (k // how.group, n), device="cuda").bfloat16() for n, k in shapes]
+        weights = [codes[0], norms[0], codes[1], codes[2], norms[1], codes[3]]
+        sinter.torch.reset()
+        sinter.torch.configure(sizes=[1, 40, 64], on_miss="torch")
+        try:
+            assert servers.planned(weights, 1e-6, False, quantizer=quantizer)
+            for rows in (1, 33, 64):
+                attended, stream = (torch.randn(rows, columns, device="cuda").bfloat16() for columns in (q, h))
+                arguments = attended, stream, weights, 1e-6, False, "", scales, quantizer
+                graph, found = captured(lambda: torch.ops.sinter.between_attentions(*arguments))
+                for one in found:
+                    one.fill_(float("nan"))
+                graph.replay()
+                wanted = between_op._between_by_torch(attended, stream, weights, 1e-6, "", scales, quantizer)
+                for one, other in zip(found, wanted):
+                    check(one, other.double(), 2e-2, 0.2)
+            assert sinter.torch.counts().prepared == 3
+        finally:
+            sinter.torch.reset()
+
+
 def test_folded_norms_of_a_layer():
     """Folded in place, the operator gives what it gave; a small plan computes the norms in its products."""
     from sinter.torch import servers

@@ -201,3 +201,13 @@ def test_plans_that_write_a_matrix_are_refused(monkeypatch, caplog):
         monkeypatch.setattr(servers.store, "find", lambda device, key, rows: Plan(size if rows == 64 else 0))
         assert servers.planned(weights, 1e-5, False, quantizer="u4_g64") == fits
     assert "no plan for 64 rows of layers of four bits: its workspace has 49152 bytes" in caplog.text
+
+
+@pytest.mark.parametrize("quantizer", ["u4_g128", "u4_g128_zeros"])
+def test_plans_read_the_codes(quantizer):
+    chains = [between_chain(4096, 14336, 6144, 4096, (True, True), 1e-5, "silu", "bf16", quantizer=name) for name in (quantizer, "")]
+    context = sinter.Context(target="h200")
+    for rows in (1, 8, packed_matrix.MOST_ROWS):
+        found, bf16 = (context.search(chain, rows) for chain in chains)
+        assert found.kernel_count <= 6 and found.workspace_size < 2 * 4096 * 4096
+        assert rows > 8 or found.predicted_us < 0.6 * bf16.predicted_us

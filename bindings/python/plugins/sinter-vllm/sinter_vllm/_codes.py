@@ -21,7 +21,8 @@ def quantizer_of(name: str, linear: Any, servers: Any) -> Tuple[str, str]:
     for of in (_scaled, _packed):
         kernel = of.kernel_of(linear)
         if kernel is not None:
-            return of.quantizer_of(name, linear, kernel, servers)
+            found: Tuple[str, str] = of.quantizer_of(name, linear, kernel, servers)
+            return found
     return "", f"{name} is quantised by {type(linear.quant_method).__name__}"
 
 
