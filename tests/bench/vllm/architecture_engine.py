@@ -19,7 +19,7 @@ import zlib
 COMMON = {"vocab_size": 32768, "dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "tie_word_embeddings": False,
           "max_position_embeddings": 4096, "num_hidden_layers": 4, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
 
-#: What an engine is told besides its model.
+#: Arguments of all engines.
 ENGINE = {"load_format": "dummy", "skip_tokenizer_init": True, "seed": 1, "enable_prefix_caching": False, "max_model_len": 256, "gdn_prefill_backend": "triton",
           "kv_cache_memory_bytes": 1 << 28, "gpu_memory_utilization": 0.02}
 
@@ -78,7 +78,7 @@ def prepare(rows):
 
 
 def _config_class(base, kind):
-    """Stands for a class that lies beside a model's weights. vLLM reads nothing but fields, in `block_configs` fields of fields."""
+    """Stands for a class that a checkpoint brings. vLLM only reads fields of it, in `block_configs` fields of fields."""
 
     class Fields(dict):
         __getattr__ = dict.get

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Many decoders in vLLM without and with the plugin sinter-gpu-vllm: parts taken, results beside uncompiled vLLM, times of the decoding graph.
+"""Many decoders in vLLM without and with the plugin sinter-gpu-vllm: captured parts, results compared with uncompiled vLLM, times of the decoding graph.
 
 Usage: architectures.py --out FILE.jsonl [--list architectures.jsonl] [--only A,B] [--rows 8] [--limit SECONDS] ..    as throughput.py, on each GPU there is
 
@@ -181,7 +181,7 @@ class Pair:
 
 
 def summary(graphs):
-    """Of the pass's reports: parts, graphs, those without a part, ops, ops in parts, and {reason: ops} for what is left."""
+    """Counts of the pass's reports: parts, graphs, graphs without a part, ops, ops in parts, and {reason: ops} for ops that are not captured."""
     left = {}
     for one in graphs:
         for op, why in one["left"]:
@@ -316,7 +316,7 @@ def machine():
 
 
 def environment():
-    """What all engines are told. Engines of a model's own caches: what vLLM compiled for one must not serve the other."""
+    """Sets the variables that all engines share."""
     os.environ.update({"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_NO_USAGE_STATS": "1", "SINTER_VLLM_SAMPLER": "0",
                        "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
 
