@@ -150,7 +150,7 @@ def run(row, how, folder, options, answer, asked):
     said["graphs"] = [{"ops": one.nodes, "taken": [part.name for part in one.taken], "left": [list(left) for left in one.left]} for one in reports]
     answer({**said, "all_s": time.perf_counter() - begin})
     for line in asked:
-        answer({"graph_us": {str(m): replay(llm, m, warm=line.strip() == "first") for m in options["rows"]}})
+        answer({"graph_us": {str(m): replay(llm, m, int(line)) for m in options["rows"]}})
 
 
 def _keep_reports(reports):
@@ -190,9 +190,9 @@ def _is_norm(key):
     return key.endswith("weight") and any(word in key.lower() for word in ("norm", "ln_", "ln."))
 
 
-def prompts(count, length):
+def prompts(count, length, seed=0):
     """The same of every engine."""
-    draw = random.Random(1000 * count + length)
+    draw = random.Random(1000 * count + length + 1000000 * seed)
     return [{"prompt_token_ids": [draw.randrange(10, 32000) for _ in range(length)]} for _ in range(count)]
 
 
@@ -227,16 +227,15 @@ def uncompiled():
         gpu_model_runner.set_forward_context = own
 
 
-def replay(llm, m, warm):
-    """Microseconds of the graph of a decoding step of `m` sequences, without the output matrix; None if there is no such graph.
-    `warm`: decodes so many first, so that the graph reads what a step leaves."""
+def replay(llm, m, seed):
+    """Microseconds of the graph of a decoding step of `m` sequences, without the output matrix; None if there is no such graph. Before it is
+    replayed it computes prompts of one token, drawn by `seed`: engines then have the same rows, and mixtures mostly the same experts."""
     import torch
     from vllm import SamplingParams
     from vllm.compilation.cuda_graph import CUDAGraphWrapper
 
-    if warm:
-        asked = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True, detokenize=False)
-        llm.generate(prompts(m, 1), asked, use_tqdm=False)
+    asked = SamplingParams(temperature=0, max_tokens=1, ignore_eos=True, detokenize=False)
+    llm.generate(prompts(m, 1, seed), asked, use_tqdm=False)
     for wrapper in list(CUDAGraphWrapper._all_instances):
         for descriptor, entry in wrapper.concrete_cudagraph_entries.items():
             if wrapper.runtime_mode.name != "FULL" or entry.cudagraph is None or descriptor.num_tokens != m:
@@ -245,13 +244,13 @@ def replay(llm, m, warm):
                 entry.cudagraph.replay()
             torch.cuda.synchronize()
             times = []
-            for _ in range(7):
+            for _ in range(5):
                 begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
                 begin.record()
-                for _ in range(20):
+                for _ in range(16):
                     entry.cudagraph.replay()
                 end.record()
                 end.synchronize()
-                times.append(begin.elapsed_time(end) * 50)
+                times.append(begin.elapsed_time(end) / 16 * 1000)
             return statistics.median(times)
     return None

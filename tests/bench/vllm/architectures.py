@@ -30,7 +30,7 @@ import scores  # noqa: E402
 import source_state  # noqa: E402
 
 HOWS = {"vllm": "", "sinter": "sinter"}  # and the plugins that vLLM loads
-TURNS = ("first", "again", "again")  # of each engine
+TURNS = (1, 2, 3)  # of each engine, each with other prompts
 
 
 class Engine:
@@ -199,8 +199,8 @@ def beside(told, uncompiled):
 
 
 def ratios(times):
-    """The medians of turns, and without / with the plugin, for each number of rows whose graph both have."""
-    middle = {how: {m: statistics.median(one[m] for one in turns) for m in turns[0] if all(one[m] for one in turns)} for how, turns in times.items() if turns}
+    """The means of turns, and without / with the plugin, for each number of rows whose graph both have."""
+    middle = {how: {m: statistics.mean(one[m] for one in turns) for m in turns[0] if all(one[m] for one in turns)} for how, turns in times.items() if turns}
     both = [m for m in middle.get("vllm", ()) if m in middle.get("sinter", ())]
     return {"turns_us": times, "graph_us": middle, "ratio": {m: middle["vllm"][m] / middle["sinter"][m] for m in both}}
 
@@ -317,7 +317,7 @@ def machine():
 
 def environment():
     """Sets the variables that all engines share."""
-    os.environ.update({"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_NO_USAGE_STATS": "1", "SINTER_VLLM_SAMPLER": "0",
+    os.environ.update({"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_NO_USAGE_STATS": "1", "SINTER_VLLM_SAMPLER": "0", "FLASHINFER_CUDA_ARCH_LIST": "9.0a",
                        "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
 
 

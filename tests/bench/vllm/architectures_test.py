@@ -35,8 +35,8 @@ def run(row, how, folder, options, answer, asked):
             "graphs": [{"ops": 5, "taken": ["a", "b"], "left": [["mm", "too wide; 9 columns"]]}, {"ops": 1, "taken": [], "left": [["mm", "too wide; 8"]]}] if how == "sinter" else []})
     turn = 0
     for line in asked:
-        assert line.strip() == ("again" if turn else "first")
         turn += 1
+        assert int(line) == turn
         answer({"graph_us": {str(m): (90.0 if how == "sinter" else 99.0) * m + turn for m in options["rows"]}})
 
 
