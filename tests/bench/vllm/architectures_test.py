@@ -13,6 +13,7 @@ import unittest.mock
 
 import architecture_engine
 import architectures
+import architectures_table
 import own_benches
 
 ROWS = [{"name": name, "architecture": "A", "type": "a", "config": {}} for name in ("plain", "late", "dies", "hangs", "last")]
@@ -117,6 +118,21 @@ class ArchitecturesTest(unittest.TestCase):
                 self.assertIn(len(config.get(listed) or ()), (0, config["num_hidden_layers"]), row["name"])
         for name in own_benches.MODELS:
             self.assertIn(name, {row["name"] for row in rows})
+
+    def test_tells_files_together(self):
+        old = {"name": "a", "architecture": "A", "ratio": {"8": 1.1}, "parts": 2, "linked": 0, "graphs": 3, "taken": 4, "ops": 5,
+               "rms": {how: {"decode": {"rms": rms}} for how, rms in (("vllm", 0.1), ("sinter", 0.2))}}
+        again, failed = {**old, "ratio": {"8": 0.98}}, {"name": "a", "architecture": "A", "failures": {"vllm": {"why": "no"}}}
+        bare = {**old, "name": "b", "architecture": "B", "parts": 0, "ratio": {"8": 1.0}, "rms": {"vllm": {"decode": {"rms": None}}, "sinter": {"decode": {"rms": 0.1}}}}
+        for name, lines in ((self.out, [{"machine": 1}, old, bare]), (self.list, [again, failed])):
+            with open(name, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+        found = architectures_table.summary(architectures_table.read([self.out, self.list]), "8")
+        self.assertEqual((found["rows"], found["ran"], found["with parts"], found["least"], found["below 0.99"]), (2, 2, 1, 0.98, ["a"]))
+        self.assertAlmostEqual(found["error, times vLLM's"], 2)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            architectures_table.main([self.out, self.list])
+        self.assertIn("mean: 0.990", said.getvalue())
 
     def test_compares_benches(self):
         found = own_benches.compare({"latency 8": {"vllm": [1.0, 1.2, 1.1], "sinter": [1.0]}, "throughput": {"vllm": [100.0], "sinter": [110.0]}, "latency 1": {"vllm": [1.0]}})
