@@ -242,7 +242,7 @@ def go(rows, gpus, options, write):
                     pipes[pipe].read()
                 for pair in list(running):
                     pair.late()
-                    if pair.ready() or pair.failed():
+                    if pair.ready():
                         times = {}
                         if not pair.failed():
                             with alone(pair, running, options.stop):
