@@ -20,11 +20,15 @@ namespace {
 
 constexpr double kOperationsPerElement = 16, kBytesPerElement = 8;
 
+// Asked of the kernel once: small chains are evaluated hundreds of thousands of times.
 double DefaultBytes() {
-  constexpr double kMost = 32.0 * (1 << 30);
-  const double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
-  const double memory = pages * static_cast<double>(sysconf(_SC_PAGESIZE));
-  return memory > 0 ? std::min(kMost, memory / 2) : kMost;
+  static const double bytes = [] {
+    constexpr double kMost = 32.0 * (1 << 30);
+    const double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
+    const double memory = pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+    return memory > 0 ? std::min(kMost, memory / 2) : kMost;
+  }();
+  return bytes;
 }
 
 // In floating point no product of extents overflows.

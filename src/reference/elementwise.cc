@@ -138,8 +138,9 @@ Tensor Elementwise(const Op& op, const std::vector<DType>& dtypes, std::vector<V
   const Function function = FunctionOf(op, dtypes[0]);
   const Runs runs(dims);
   double* const out = result.owned->data();
+  const int64_t longest = std::min(kSegment, runs.length);
   ParallelFor(threads, runs.items(), runs.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<double> scratch(operands.size() * kSegment);
+    std::vector<double> scratch(operands.size() * longest);
     const double* in[3] = {};
     for (int64_t item = begin; item < end; ++item) {
       const int64_t row = item / runs.segments, first = item % runs.segments * kSegment;
@@ -149,7 +150,7 @@ Tensor Elementwise(const Op& op, const std::vector<DType>& dtypes, std::vector<V
         const int64_t offset =
             OffsetOf(row, view.dims.data(), view.strides.data(), runs.outer_rank);
         const int64_t stride = LastStride(view);
-        double* const to = scratch.data() + i * kSegment;
+        double* const to = scratch.data() + i * longest;
         ReadRun(view, offset + first * stride, stride, count, to);
         in[i] = to;
       }
@@ -163,7 +164,7 @@ void CopyInto(const View& from, double* to, const std::vector<int64_t>& strides,
   const Runs runs(from.dims);
   const int64_t out_stride = strides.empty() ? 0 : strides.back();
   ParallelFor(threads, runs.items(), runs.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<double> scratch(kSegment);
+    std::vector<double> scratch(std::min(kSegment, runs.length));
     for (int64_t item = begin; item < end; ++item) {
       const int64_t row = item / runs.segments, first = item % runs.segments * kSegment;
       const int64_t count = std::min(kSegment, runs.length - first);

@@ -12,7 +12,8 @@
 namespace sinter::reference {
 
 int HardwareThreads() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  static const unsigned threads = std::thread::hardware_concurrency();  // reads a file of /sys
+  return static_cast<int>(std::max(1u, threads));
 }
 
 void ParallelFor(int threads, int64_t items, int64_t grain,
