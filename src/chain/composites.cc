@@ -32,7 +32,7 @@ ValueId Silu(Expander& e, ValueId x) { return e.Mul(x, e.Unary(UnaryKind::kSigmo
 ValueId Sigmoid(Expander& e, ValueId x) { return e.Unary(UnaryKind::kSigmoid, x); }
 
 // The axis counted from the front, or -1 with the error set.
-int CheckAxis(Expander& e, ValueId x, int axis) {
+int CheckedAxis(Expander& e, ValueId x, int axis) {
   if (!e.ok()) return -1;
   const int rank = e.Type(x).rank();
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
@@ -197,7 +197,7 @@ absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double 
   Expander e(b, "softmax");
   e.Check("x", x);
   CheckScale(e, scale);
-  axis = CheckAxis(e, x, axis);
+  axis = CheckedAxis(e, x, axis);
   ValueId z = e.Widen(x);
   if (scale != 1.0) z = e.Mul(e.Scalar(scale), z);
   if (mask != kNoValue && e.Check("mask", mask) && e.Type(mask).dtype == DType::kPred) {
@@ -216,7 +216,7 @@ absl::StatusOr<ValueId> AddLayerNorm(ChainBuilder& b, ValueId x, double eps, Val
   Expander e(b, "layernorm");
   e.Check("x", x);
   CheckEps(e, eps);
-  const int axis = CheckAxis(e, x, -1);
+  const int axis = CheckedAxis(e, x, -1);
   const ValueId wide = e.Widen(x);
   const ValueId centred = e.Sub(wide, e.Spread(e.Statistic(ReduceKind::kMean, wide, axis), wide));
   const ValueId square = e.Unary(UnaryKind::kSquare, centred);
@@ -230,7 +230,7 @@ absl::StatusOr<ValueId> AddRmsNorm(ChainBuilder& b, ValueId x, double eps, Value
   Expander e(b, "rmsnorm");
   e.Check("x", x);
   CheckEps(e, eps);
-  const int axis = CheckAxis(e, x, -1);
+  const int axis = CheckedAxis(e, x, -1);
   const ValueId wide = e.Widen(x);
   const ValueId square = e.Statistic(ReduceKind::kMean, e.Unary(UnaryKind::kSquare, wide), axis);
   const ValueId rrms = e.Unary(UnaryKind::kRsqrt, e.Add(square, e.Scalar(eps)));

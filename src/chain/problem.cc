@@ -24,8 +24,8 @@ namespace {
 
 constexpr size_t kMaxLine = 4096;
 constexpr size_t kMaxText = size_t{64} << 20;
-constexpr size_t kMaxProblems = 16384;  // of one text
-constexpr size_t kMaxOps = 1 << 20;     // of all of its chains
+constexpr size_t kMaxProblems = 16384;     // of one text
+constexpr size_t kMaxOpsOfList = 1 << 20;  // of all of its chains
 constexpr size_t kMaxId = 64;
 constexpr size_t kShown = 40;  // characters of a bad word that an error repeats
 
@@ -304,8 +304,9 @@ absl::StatusOr<std::vector<Problem>> ParseProblems(absl::string_view text) {
       return Invalid(where, ": id ", problem->id, " is given twice");
     }
     ops += problem->chain.ops().size();
-    if (ops > kMaxOps) {
-      return Invalid(where, ": the problems of a list have together at most ", kMaxOps, " ops");
+    if (ops > kMaxOpsOfList) {
+      return Invalid(where, ": the problems of a list have together at most ", kMaxOpsOfList,
+                     " ops");
     }
     problems.push_back(*std::move(problem));
   }

@@ -138,10 +138,11 @@ const FieldSpec kOneGroup{"groups", FieldType::kName, "1", "of channels", "1"};
 const FieldSpec kBias{"bias", FieldType::kFlag, "0", "whether it has one"};
 const FieldSpec kFirstBias{"bias1", FieldType::kFlag, "0", "whether the first has one"};
 const FieldSpec kSecondBias{"bias2", FieldType::kFlag, "0", "whether the second has one"};
-const FieldSpec kScale{"scale", FieldType::kFlag, "0",
-                       "whether each channel has a factor (a folded batch norm)"};
-const FieldSpec kResidual{"residual", FieldType::kName, "none",
-                          "what is added before or behind the activation", "none before behind"};
+const FieldSpec kConvScale{"scale", FieldType::kFlag, "0",
+                           "whether each channel has a factor (a folded batch norm)"};
+const FieldSpec kConvResidual{"residual", FieldType::kName, "none",
+                              "what is added before or behind the activation",
+                              "none before behind"};
 
 const FieldSpec kPool{"pool", FieldType::kName, "max", "of the pixels of a window", "max avg"};
 const FieldSpec kCountPads{"count_pads", FieldType::kFlag, "1",
@@ -152,8 +153,8 @@ const FieldSpec kCountPads{"count_pads", FieldType::kFlag, "1",
 std::vector<KindSpec> ConvKinds() {
   return {
       {"conv",
-       {kBatch, kIn, kHeight, kWidth, kOut, kTaps, kOptionalAct, kStride, kPad, kDilation, kScale,
-        kBias, kResidual, kWeights, kFormat, kGroups, kDType},
+       {kBatch, kIn, kHeight, kWidth, kOut, kTaps, kOptionalAct, kStride, kPad, kDilation,
+        kConvScale, kBias, kConvResidual, kWeights, kFormat, kGroups, kDType},
        MakeConv,
        "act(s * conv(x, w) + b + r), or with residual=behind r outside of act",
        "x[b,h,w,ic] w*, with scale s*[oc], with bias b*[oc], with residual r as the result"},
@@ -164,8 +165,8 @@ std::vector<KindSpec> ConvKinds() {
        "conv(c, w2) + bias2 with c = act(conv(x, w1) + bias1); the second of stride 1, pad same",
        "x[b,h,w,ic] w1*, with bias1=1 bias1*[oc1], w2*, with bias2=1 bias2*[oc2]"},
       {"depthwise_conv",
-       {kBatch, kIn, kHeight, kWidth, kTaps, kOptionalAct, kStride, kPad, kDilation, kScale, kBias,
-        kWeights, kFormat, kDType},
+       {kBatch, kIn, kHeight, kWidth, kTaps, kOptionalAct, kStride, kPad, kDilation, kConvScale,
+        kBias, kWeights, kFormat, kDType},
        MakeDepthwiseConv,
        "act(s * y + b), each channel of y that of x with a filter of its own",
        "x[b,h,w,ic] w*, with scale s*[ic], with bias b*[ic]"},

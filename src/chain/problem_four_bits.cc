@@ -97,7 +97,7 @@ absl::StatusOr<Chain> MakeFourBitGroupedFfn(const FieldValues& v) {
   });
 }
 
-const FieldSpec kCodes{"codes", FieldType::kName, "u4", "of four bits", "u4 e2m1"};
+const FieldSpec kFourBitCodes{"codes", FieldType::kName, "u4", "of four bits", "u4 e2m1"};
 const FieldSpec kGroup{"group", FieldType::kExtent, nullptr,
                        "neighbours of a row that share a scale"};
 const FieldSpec kPacked{"packed", FieldType::kFlag, "0",
@@ -110,21 +110,21 @@ const FieldSpec kZeros{"zeros", FieldType::kFlag, "0",
 std::vector<KindSpec> FourBitKinds() {
   return {
       {"four_bit_matmul",
-       {kM, kN, kK, kGroup, kCodes, kZeros, kPacked, kOptionalAct, kDType, kBias1},
+       {kM, kN, kK, kGroup, kFourBitCodes, kZeros, kPacked, kOptionalAct, kDType, kBias1},
        MakeFourBitMatmul,
        "act(a w + bias1) of weights of four bits, two in a byte",
        "a[m,k] w*[n,k/2] of s8, scale_w*[n,k/group], with zeros=1 zero_w*[n,k/group], with bias1=1 "
        "bias1*[n]; with packed=1 w*[k/16,8 n] and [k/group,n] of scales and zeros"},
       {"four_bit_gated_ffn",
-       {kM, kN, kK, kL, kAct, kGroup, kCodes, kZeros, kPacked, kDType},
+       {kM, kN, kK, kL, kAct, kGroup, kFourBitCodes, kZeros, kPacked, kDType},
        MakeFourBitGatedFfn,
        "c w_down with c = act(a w_gate) * (a w_up), of weights of four bits, two in a byte",
        "a[m,k] w_gate*[n,k/2] of s8, scale_w_gate*[n,k/group], with zeros=1 "
        "zero_w_gate*[n,k/group], the same of w_up* and w_down*[l,n/2]; with packed=1 as in "
        "four_bit_matmul"},
       {"four_bit_grouped_gated_ffn",
-       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kWeight, kGroup, kCodes, kZeros, kDType,
-        kBias1, kBias2, kAlpha, kBeta, kLimit},
+       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kWeight, kGroup, kFourBitCodes, kZeros,
+        kDType, kBias1, kBias2, kAlpha, kBeta, kLimit},
        MakeFourBitGroupedFfn,
        "grouped_gated_ffn with weights of four bits, two in a byte",
        "x[m,k] ids[m,top] of s32, weights[m,top] of f32, w1*[experts,2 n,k/2] of s8, "

@@ -8,8 +8,9 @@
 namespace sinter {
 namespace {
 
-const FieldSpec kLayout{"layout", FieldType::kName, kDefaultLayout.text,
-                        "of weights: oi is [experts, out, in], io is [experts, in, out]", "oi io"};
+const FieldSpec kGroupedLayout{"layout", FieldType::kName, kDefaultLayout.text,
+                               "of weights: oi is [experts, out, in], io is [experts, in, out]",
+                               "oi io"};
 const FieldSpec kTensors{"dtype", FieldType::kName, "bf16",
                          "of every input but ids and weights, and of the output", "f32 f16 bf16"};
 
@@ -77,18 +78,18 @@ absl::StatusOr<Chain> FinishGroupedFfn(
 std::vector<KindSpec> GroupedKinds() {
   return {
       {"grouped_matmul",
-       {kM, kExperts, kTop, kN, kK, kLayout, kTensors},
+       {kM, kExperts, kTop, kN, kK, kGroupedLayout, kTensors},
        MakeGroupedMatmul,
        "w[ids[m, t]] a[m], zeros where there is no such matrix",
        "a[m,k] w*[experts,n,k] ids[m,top] of s32"},
       {"grouped_matmul_ends",
-       {kM, kExperts, kN, kK, kLayout, kTensors},
+       {kM, kExperts, kN, kK, kGroupedLayout, kTensors},
        MakeGroupedMatmulEnds,
        "w[e] a[m] with the first e of m < ends[e]; zeros behind the last end",
        "a[m,k] w*[experts,n,k] ends[experts] of s32"},
       {"grouped_gated_ffn",
-       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kLayout, kWeight, kTensors, kBias1, kBias2,
-        kAlpha, kBeta, kLimit},
+       {kM, kExperts, kTop, kN, kK, kL, kAct, kOrder, kGroupedLayout, kWeight, kTensors, kBias1,
+        kBias2, kAlpha, kBeta, kLimit},
        MakeGroupedGatedFfn,
        "the sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = "
        "act(gate) * (up + beta) of w1[e] x[m] + bias1[e]",
