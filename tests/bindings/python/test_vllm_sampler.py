@@ -1,5 +1,6 @@
 """vLLM's plugin on the samplers of both model runners, against stand-ins."""
 
+import itertools
 import logging
 import types
 
@@ -11,6 +12,7 @@ numpy = pytest.importorskip("numpy")
 from sinter import Context
 from sinter.torch import servers
 from sinter.torch.serve import draw_tokens
+from everyday import sampled
 from test_plugins import clean, vllm  # noqa: F401
 
 VOCABULARY = 50
@@ -274,9 +276,12 @@ def test_a_processor_of_vllm_that_changes_nothing_does_not_matter(vllm, drawn, m
 # ---- The draw
 
 
-@pytest.mark.parametrize("count, inputs", [(None, 1), (0, 4), (32, 6), (64, 6)])
-@pytest.mark.parametrize("requests", [0, 256])
-def test_chains_of_draws_have_plans(count, inputs, requests):
+DRAWS = itertools.product([(None, 1), (0, 4), (32, 6), (64, 6)], [0, 256])
+
+
+@pytest.mark.parametrize("count_inputs, requests", sampled(DRAWS, 3))
+def test_chains_of_draws_have_plans(count_inputs, requests):
+    count, inputs = count_inputs
     chain = draw_tokens.chain_of_draw(128256, "bf16", count, requests)
     assert len(chain.inputs()) == inputs + (requests > 0 and count is not None)
     assert Context(target="h200").prepare(chain, m=8).kernel_count <= 4
