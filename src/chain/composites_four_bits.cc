@@ -159,8 +159,8 @@ class PackedExpander : public FourBitExpander {
     for (const int64_t extent : extents) dims.push_back(Dim::Constant(extent));
     return dims;
   }
-  // One code of each byte as [n, k / 16, 8]: first the order of columns but for the lanes, whose
-  // columns and elements of k come next.
+  // One code of each byte as [n, k / 16, 8]. The first transposition sorts all columns except those
+  // of a lane, the second sorts the lanes' columns and elements of k.
   ValueId Columns(ValueId codes) {
     const int64_t sets = n_ / kColumns, rows = k_ / kRows;
     const ValueId bytes = Reshape(codes, Dims({rows, sets, 32, 4, 2, 2}));

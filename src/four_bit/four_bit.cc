@@ -219,10 +219,10 @@ constexpr Rates kPacked = {0.9, 1, 8, 3.2, 1.3, 3, 2};
 constexpr double kIntakeBytesPerUs = 40e3;  // weights and rows, of an SM
 constexpr double kSharedBytesPerClock = 128, kSharedShare = 0.62;
 
-// Instructions of a warp for a tile and 128 of K: its loads, eight words of codes for each of two
-// rows of a lane, and products with each 8 rows. Those of packed weights are for 64 columns: of
-// each 16 of K one load of codes, four words of them, and half a load of rows, and a product of
-// four columns' sets takes 5.7 clocks of a tensor core; of each group eight scales are prepared.
+// Instructions of a warp for a tile and 128 of K. By rows: its loads, eight words of codes for each
+// of two rows of a lane, and products with each 8 rows. Packed, for each 16 of K: a load of codes,
+// four words of them and, with each 8 rows, half a load and four products, which take 5.7 clocks of
+// a tensor core each. Each group has eight scales to prepare.
 double StepInstructions(const FourBitProduct& p, int block_m) {
   const int of_word = UnpackInstructions(p.weights, p.product.weights.element);
   const double row_tiles = block_m / 8;

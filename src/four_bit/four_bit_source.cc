@@ -152,7 +152,7 @@ TensorMapTemplate PackedWeightsMap(const FourBitProduct& p, const FourBitSchedul
                {4 * kPieceWords, p.weights.byte_stride},
                {kPieceWords, s.tiles, s.slices * kSliceK / kPieceK}, Swizzle::kNone);
 }
-// Of scales or zeros, whose rows are `stride` apart.
+// The boxes of scales or zeros, whose rows are `stride` apart.
 TensorMapTemplate PackedGroupsMap(const FourBitProduct& p, const FourBitSchedule& s, int64_t stride,
                                   const BufferPlace& place) {
   const DType dtype = p.weights.scale;
@@ -161,7 +161,7 @@ TensorMapTemplate PackedGroupsMap(const FourBitProduct& p, const FourBitSchedule
                {stride * SizeOf(dtype)},
                {p.TileColumns() * s.tiles, s.slices * kSliceK / p.weights.group}, Swizzle::kNone);
 }
-// Of weights by rows: 256 of K of a column in a row of a box.
+// The boxes of weights by rows: a row has 256 of K of one column.
 TensorMapTemplate WeightsMap(const FourBitProduct& p, const FourBitSchedule& s,
                              const BufferPlace& place) {
   constexpr int64_t kSpan = 128;  // bytes

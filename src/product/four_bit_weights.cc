@@ -72,7 +72,7 @@ int UnpackInstructions(const FourBitWeights& w, DType element) {
 
 namespace {
 
-// Packed weights: TMA loads boxes of whole sets of columns, and scales of 16 bits beside them.
+// Packed weights: TMA loads boxes of whole sets of columns, and their scales of 16 bits.
 absl::Status CheckPacked(const FourBitWeights& w, int64_t n, int64_t k) {
   constexpr int64_t kSet = 64;  // columns, and K of a box of rows
   if (n % kSet != 0) return InvalidField("n of packed weights", n, "a multiple of 64");

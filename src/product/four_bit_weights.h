@@ -49,7 +49,7 @@ struct FourBitWeights {
 // How codes become `element`: FourBitForm of src/device/tile/four_bits.cuh.
 int FormOf(const FourBitWeights& w, DType element);
 
-// Whether they become elements in f32: scales or zeros are no elements.
+// Whether they become elements in f32, because scales or zeros have another dtype than elements.
 bool IsWide(const FourBitWeights& w, DType element);
 
 // Instructions of a thread that unpack eight codes.

@@ -76,7 +76,10 @@ struct PackedFourBitProduct {
     b.first_row = cluster % row_blocks * Config::kBlockM;
     b.first_column = cluster / row_blocks * kBlockN;
     launch_dependents();
-    if (b.first_row >= m) return;
+    if (b.first_row >= m) {
+      wait_for_predecessors();  // the next kernel waits for this one only
+      return;
+    }
     b.ring = (shared_address(dynamic_shared) + 1023u) & ~1023u;
     b.full = shared_address(full);
     b.empty = shared_address(empty);
@@ -170,7 +173,7 @@ struct PackedFourBitProduct {
     return __byte_perm(word, 0, i % 2 == 0 ? 0x1010 : 0x3232);
   }
 
-  // Of the eight columns of a lane, lane / 4 and each eighth from there.
+  // Loads the factors of a lane's eight columns: lane / 4 and each eighth from there.
   static SINTER_DEVICE void load_factors(u32 scales, Factors (&f)[8]) {
     const Word4 scale = load_shared_words(scales);
     Word4 zero = {};

@@ -56,7 +56,7 @@ TuningSet SetOf(const Chain& chain) {
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };
-  const EngineCore core(std::move(world.MakePorts()), Config(), LogSink(), std::move(hooks));
+  const EngineCore core(world.MakePorts(), Config(), LogSink(), std::move(hooks));
   PlanRequest request{.form = *NormalFormOf(std::make_shared<const Chain>(chain)), .bucket = 16};
   const FusionResult ranked = *PlanChain(request.planned(), 16, world.model, {});
   TuningSet set;
