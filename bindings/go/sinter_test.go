@@ -186,7 +186,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 30 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 34 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)
@@ -194,8 +194,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Error(info, err)
 	}
-	_, err = chain.Buffer(31, 4)
-	refused(t, err, OutOfRange, "31")
+	_, err = chain.Buffer(35, 4)
+	refused(t, err, OutOfRange, "35")
 	_, err = chain.Buffer(-1, 4)
 	refused(t, err, OutOfRange, "-1")
 }

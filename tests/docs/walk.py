@@ -28,7 +28,7 @@ REASONS = {
     "torch": "needs torch, where it is not installed",
 }
 # Lines that no run on a machine without a GPU, torch and packages reaches. A new one needs a reason, and its number here.
-MOST_NOT_RUN = 63
+MOST_NOT_RUN = 64
 # Tests that compile the blocks of a language as they are printed.
 COMPILED_BY = {"go": ("tests/bindings/go.cmake", "README.md go "), "rust": ("bindings/rust/sinter/src/lib.rs", "include_str!(\"../README.md\")")}
 LANGUAGES = ("sh", "console", "python", "c", "cpp", "go", "rust", "text")

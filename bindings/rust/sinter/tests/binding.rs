@@ -164,11 +164,11 @@ fn every_add_reaches_the_library() {
     b.output_with(sum, &OutputOptions { strides: Some(vec![16, 1]), ..Default::default() });
     assert_eq!(b.error(), None);
     let chain = b.finish().unwrap();
-    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (20, 1, true));
+    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (22, 1, true));
     let info = chain.buffer(1, 4).unwrap();
     assert_eq!((info.name.as_str(), info.dims, info.constant, info.bytes), ("w", vec![8, 8], true, 128));
-    assert_eq!(chain.buffer(20, 4).unwrap().strides, [16, 1]);
-    refused(chain.buffer(21, 4), Status::OUT_OF_RANGE, "21");
+    assert_eq!(chain.buffer(22, 4).unwrap().strides, [16, 1]);
+    refused(chain.buffer(23, 4), Status::OUT_OF_RANGE, "23");
 }
 
 #[test]
