@@ -201,11 +201,11 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 24 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 26 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
-  EXPECT_REFUSED(chain->Buffer(25, 4).status(), SINTER_OUT_OF_RANGE, "25");
+  EXPECT_REFUSED(chain->Buffer(27, 4).status(), SINTER_OUT_OF_RANGE, "27");
 }
 
 void TheFirstErrorOfADescriptionIsKept() {
