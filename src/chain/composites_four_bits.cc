@@ -14,13 +14,19 @@ class FourBitExpander : public Expander {
  public:
   using Expander::Expander;
 
+  // False, with the error set, unless w is of s8 and `scale` is floating.
+  bool CheckTypes(ValueId w, ValueId scale) {
+    if (!Check("w", w) || !CheckFloat("scale", scale)) return false;
+    const DType dtype = Type(w).dtype;
+    if (dtype == DType::kS8) return true;
+    Fail(InvalidField("dtype of w", NameOf(dtype), "s8, with two weights in a byte"));
+    return false;
+  }
   // False, with the error set, unless w is bytes, and `scale` has a value for each group of a row.
   bool CheckWeights(ValueId w, ValueId scale) {
-    if (!Check("w", w) || !CheckFloat("scale", scale)) return false;
+    if (!CheckTypes(w, scale)) return false;
     const TensorType &bytes = Type(w), &of_scale = Type(scale);
-    if (bytes.dtype != DType::kS8) {
-      Fail(InvalidField("dtype of w", NameOf(bytes.dtype), "s8, with two weights in a byte"));
-    } else if (bytes.rank() == 0 || bytes.dims.back().symbolic) {
+    if (bytes.rank() == 0 || bytes.dims.back().symbolic) {
       Fail(InvalidField("w", ToString(bytes), "s8[..,k/2] with a constant last dimension"));
     } else if (of_scale.rank() != bytes.rank() || of_scale.dims.back().symbolic ||
                !std::equal(bytes.dims.begin(), bytes.dims.end() - 1, of_scale.dims.begin())) {
@@ -50,8 +56,8 @@ class FourBitExpander : public Expander {
     if (!ok()) return kNoValue;
     std::vector<Dim> dims = Type(w).dims;
     dims.push_back(Dim::Constant(1));
-    const ValueId joined = Concat(Reshape(codes.low, dims), Reshape(codes.high, dims));
-    return Grouped(joined, w, scale);
+    const ValueId low = Reshape(codes.low, dims), high = Reshape(codes.high, dims);
+    return Grouped(Concat(low, high, static_cast<int>(dims.size()) - 1), w, scale);
   }
   // `x`, a value for each group or one number, as f32 for each of `codes`.
   ValueId OfGroups(ValueId x, ValueId codes) {
@@ -81,10 +87,9 @@ class FourBitExpander : public Expander {
     const ValueId negative = Less(high, 0);
     return {low, Where(negative, Add(high, sixteen), high)};
   }
-  // Side by side along the last axis, which has extent 1.
-  ValueId Concat(ValueId first, ValueId second) {
-    if (!ok()) return kNoValue;
-    return Take(builder().Concat({first, second}, Type(first).rank() - 1));
+  // Side by side along `axis`, which has extent 1.
+  ValueId Concat(ValueId first, ValueId second, int axis) {
+    return ok() ? Take(builder().Concat({first, second}, axis)) : kNoValue;
   }
   ValueId Transpose(ValueId x, const std::vector<int32_t>& axes) {
     return ok() ? Take(builder().Transpose(x, axes)) : kNoValue;
@@ -111,14 +116,12 @@ class PackedExpander : public FourBitExpander {
   using FourBitExpander::FourBitExpander;
 
   bool CheckPacked(ValueId w, ValueId scale) {
-    if (!Check("w", w) || !CheckFloat("scale", scale)) return false;
+    if (!CheckTypes(w, scale)) return false;
     const TensorType &bytes = Type(w), &of_scale = Type(scale);
     const auto constant = [](const TensorType& type) {
       return type.rank() == 2 && !type.dims[0].symbolic && !type.dims[1].symbolic;
     };
-    if (bytes.dtype != DType::kS8) {
-      Fail(InvalidField("dtype of w", NameOf(bytes.dtype), "s8, with two weights in a byte"));
-    } else if (!constant(bytes) || bytes.dims[1].value % (8 * kColumns) != 0) {
+    if (!constant(bytes) || bytes.dims[1].value % (8 * kColumns) != 0) {
       Fail(InvalidField("w", ToString(bytes), "s8[k/16,8n] with n a multiple of 64"));
     } else if (n_ = bytes.dims[1].value / 8, k_ = bytes.dims[0].value * kRows;
                !constant(of_scale) || of_scale.dims[1].value != n_) {
@@ -134,13 +137,10 @@ class PackedExpander : public FourBitExpander {
   // 0 to 15 as f32 [n, groups, k / groups].
   ValueId PackedCodes(ValueId w) {
     const Halves codes = HalvesOf(w);
-    const std::vector<int64_t> one = {n_, k_ / kRows, 1, kRows / 2};
-    if (!ok()) return kNoValue;
-    const ValueId low = Reshape(Columns(codes.low), Dims(one));
-    const ValueId high = Reshape(Columns(codes.high), Dims(one));
-    if (!ok()) return kNoValue;
-    const ValueId joined = Take(builder().Concat({low, high}, 2));
-    return Reshape(joined, Dims({n_, groups_, k_ / groups_}));
+    const std::vector<Dim> half = Dims({n_, k_ / kRows, 1, kRows / 2});
+    const ValueId low = Reshape(Columns(codes.low), half);
+    const ValueId high = Reshape(Columns(codes.high), half);
+    return Reshape(Concat(low, high, 2), Dims({n_, groups_, k_ / groups_}));
   }
   // `x`, [groups, n] or one number, as f32 for each of `codes`.
   ValueId OfPackedGroups(ValueId x, ValueId codes) {
