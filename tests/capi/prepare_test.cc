@@ -106,7 +106,8 @@ TEST_F(PrepareAbi, TheSameBucketIsTheSamePlanAndAnotherContextHitsTheCache) {
   EXPECT_EQ(stats.kernels_compiled, 0u);
   EXPECT_EQ(stats.nvrtc_loaded, 0u);
   EXPECT_EQ(stats.plan_hits, 1u);
-  EXPECT_GT(stats.compile_seconds_saved, 0.01);
+  EXPECT_GT(stats.compile_seconds_saved, 1e-5);  // small where CI's NVRTC remembers the kernel
+  EXPECT_LT(stats.compile_seconds_saved, 100);
   EXPECT_EQ(stats.gpu_time_saved_us, 0);
   EXPECT_EQ(stats.modules_loaded, 0u);  // no GPU
 }
