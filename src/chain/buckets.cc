@@ -62,6 +62,11 @@ bool MixesRowsByIds(const Chain& chain, const Op& op) {
          chain.op(op.operands[0]).type.dims[0].symbolic;
 }
 
+int LeadingRankOf(const Chain& chain, const Op& random) {
+  return std::max(chain.op(random.operands[0]).type.rank(),
+                  chain.op(random.operands[1]).type.rank());
+}
+
 absl::Status CheckRowsApart(const Chain& chain) {
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
     const Op& op = chain.op(id);

@@ -90,7 +90,8 @@ absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& i
 absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count);
 // Along the last axis. Floating x gives f32.
 absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x);
-// f32 `dims`; seed and offset are s32 or s64 of rank 0.
+// f32 `dims`; seed and offset are s32 or s64, each of rank 0 or with a number for each index of the
+// same leading dims.
 absl::StatusOr<TensorType> InferRandom(const std::vector<Dim>& dims, const TensorType& seed,
                                        const TensorType& offset);
 // `axes` ascending.

@@ -351,10 +351,17 @@ absl::StatusOr<TensorType> InferRandom(const std::vector<Dim>& dims, const Tenso
     if (type.dtype != DType::kS32 && type.dtype != DType::kS64) {
       return InvalidField(absl::StrCat("dtype of ", name), NameOf(type.dtype), "s32 or s64");
     }
-    if (type.rank() > 0) {
-      return InvalidField(absl::StrCat("rank of ", name), type.rank(), "0",
-                          ": reshape one element to []");
+    const bool leads =
+        type.rank() < result.rank() && std::equal(type.dims.begin(), type.dims.end(), dims.begin());
+    if (type.rank() > 0 && !leads) {
+      return InvalidField(absl::StrCat("dims of ", name), ToString(absl::MakeConstSpan(type.dims)),
+                          "[] or leading dims of the result",
+                          ": [rows] for a result of [rows, columns]");
     }
+  }
+  if (seed.rank() > 0 && offset.rank() > 0 && seed.rank() != offset.rank()) {
+    return InvalidField("rank of offset", offset.rank(), absl::StrCat("0 or ", seed.rank()),
+                        ": the rank of seed");
   }
   return result;
 }

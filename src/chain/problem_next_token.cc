@@ -17,8 +17,10 @@ absl::StatusOr<Chain> MakeNextToken(const FieldValues& v) {
   in.k = of_rows("k", DType::kS32);
   in.top_p = of_rows("top_p", DType::kF32);
   in.min_p = of_rows("min_p", DType::kF32);
-  in.seed = c.Input("seed", {DType::kS64, {}});
-  in.offset = c.Input("offset", {DType::kS64, {}});
+  const TensorType stream{DType::kS64,
+                          v.Flag("seeds") ? std::vector<Dim>{Dim::M()} : std::vector<Dim>()};
+  in.seed = c.Input("seed", stream);
+  in.offset = c.Input("offset", stream);
   NextTokenOptions options;
   options.count = v.Extent("count");
   options.log_probability = v.Flag("logprob");
@@ -38,6 +40,8 @@ const FieldSpec kTopP{"top_p", FieldType::kFlag, "0",
                       "whether rows have a share of probability that is drawn from"};
 const FieldSpec kMinP{"min_p", FieldType::kFlag, "0",
                       "whether rows have a least share of the largest probability"};
+const FieldSpec kSeeds{"seeds", FieldType::kFlag, "0",
+                       "whether rows have a seed and an offset; else all share one of each"};
 const FieldSpec kLogprob{"logprob", FieldType::kFlag, "0",
                          "whether the token's log probability is an output too"};
 
@@ -46,12 +50,12 @@ const FieldSpec kLogprob{"logprob", FieldType::kFlag, "0",
 std::vector<KindSpec> NextTokenKinds() {
   return {
       {"next_token",
-       {kRows, kCols, kCount, kTemperature, kOwnK, kTopP, kMinP, kLogprob, kDType},
+       {kRows, kCols, kCount, kTemperature, kOwnK, kTopP, kMinP, kSeeds, kLogprob, kDType},
        MakeNextToken,
        "a token drawn from softmax(x / temperature), s32, from the k largest and of these by top_p "
        "and min_p; -1 for a row with NaN",
        "x[rows,cols], as flags say temperature[rows] k[rows] of s32, top_p[rows] min_p[rows], then "
-       "seed[] offset[] of s64; the others f32"},
+       "seed[] offset[] of s64, [rows] as seeds says; the others f32"},
   };
 }
 

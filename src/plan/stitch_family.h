@@ -188,8 +188,10 @@ class StitchKernels : public KernelFamily {
 
   // Whether it numbers rows: a piece's rows would begin at 0 again.
   static bool CountsRows(const Chain& body) {
-    return std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
-      if (op.kind == OpKind::kRandom) return SymbolicAxis(op.type.dims) >= 0;
+    return std::any_of(body.ops().begin(), body.ops().end(), [&body](const Op& op) {
+      if (op.kind == OpKind::kRandom) {  // a row with a seed of its own counts from 0
+        return SymbolicAxis(op.type.dims) >= LeadingRankOf(body, op);
+      }
       return op.kind == OpKind::kIota && op.type.dims[static_cast<size_t>(op.axis)].symbolic;
     });
   }

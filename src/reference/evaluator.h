@@ -115,7 +115,7 @@ Tensor TopK(const View& x, const std::vector<int64_t>& dims, int threads);
 // Sums of each row of x [.., n] up to each element, in order; s32 wraps.
 Tensor RunningSums(const View& x, DType dtype, int threads);
 // Uniform in [0, 1) as f32 has it. `m` and `rows` are the pass's, along `axis` of dims; -1:
-// none.
+// none. A seed or offset with leading dims of `dims` has a number for each index of these.
 Tensor Random(const View& seed, const View& offset, const std::vector<int64_t>& dims, int axis,
               int64_t m, const std::vector<int64_t>* rows);
 

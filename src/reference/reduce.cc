@@ -171,15 +171,21 @@ void EachRow(const View& x, int threads, const Row& row) {
               });
 }
 
-// The 64 bits of one number, which float64 does not hold.
-uint64_t BitsOf(const View& number) {
-  if (number.storage == StorageOf(DType::kS64)) {
+// The 64 bits of element `index`, which float64 does not hold. A number of rank 0 is every element.
+uint64_t BitsOf(const View& numbers, int64_t index) {
+  const int64_t at = numbers.dims.empty() ? 0
+                                          : OffsetOf(index, numbers.dims.data(),
+                                                     numbers.strides.data(), numbers.rank());
+  if (numbers.storage == StorageOf(DType::kS64)) {
     uint64_t bits;
-    std::memcpy(&bits, number.data, sizeof bits);
+    std::memcpy(
+        &bits,
+        static_cast<const unsigned char*>(numbers.data) + at * static_cast<int64_t>(sizeof bits),
+        sizeof bits);
     return bits;
   }
   double value = 0;
-  ReadRun(number, 0, 1, 1, &value);
+  ReadRun(numbers, at, 1, 1, &value);
   return static_cast<uint64_t>(static_cast<int64_t>(value));
 }
 
@@ -247,20 +253,29 @@ Tensor Random(const View& seed, const View& offset, const std::vector<int64_t>& 
               int64_t m, const std::vector<int64_t>* rows) {
   Tensor result = MakeTensor(dims);
   if (result.owned->empty()) return result;
-  const uint64_t key = BitsOf(seed), first = BitsOf(offset);
-  int64_t behind = 1;  // elements after the axis of M
-  for (size_t i = static_cast<size_t>(axis + 1); axis >= 0 && i < dims.size(); ++i)
-    behind *= dims[i];
-  const int64_t here = axis < 0 ? 1 : dims[static_cast<size_t>(axis)];
-  for (int64_t i = 0; i < static_cast<int64_t>(result.owned->size()); ++i) {
-    int64_t place = i;
-    if (axis >= 0) {
-      const int64_t row = i / behind % here, front = i / behind / here;
-      const int64_t own = rows == nullptr ? row : (*rows)[static_cast<size_t>(row)];
-      place = (front * m + own) * behind + i % behind;
+  const size_t leading = std::max(seed.dims.size(), offset.dims.size());
+  const std::vector<int64_t> own(dims.begin() + static_cast<std::ptrdiff_t>(leading), dims.end());
+  const int64_t count = std::accumulate(own.begin(), own.end(), int64_t{1}, std::multiplies<>());
+  // The axis of M, the elements after it, and its rows in this pass, of the dims after the leading.
+  const int64_t m_axis = axis - static_cast<int64_t>(leading);
+  int64_t after = 1;
+  for (size_t i = static_cast<size_t>(m_axis + 1); m_axis >= 0 && i < own.size(); ++i) {
+    after *= own[i];
+  }
+  const int64_t here = m_axis < 0 ? 1 : own[static_cast<size_t>(m_axis)];
+  double* to = result.owned->data();
+  const int64_t streams = static_cast<int64_t>(result.owned->size()) / count;
+  for (int64_t stream = 0; stream < streams; ++stream) {
+    const uint64_t key = BitsOf(seed, stream), first = BitsOf(offset, stream);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t place = i;
+      if (m_axis >= 0) {
+        const int64_t row = i / after % here, front = i / after / here;
+        const int64_t own_row = rows == nullptr ? row : (*rows)[static_cast<size_t>(row)];
+        place = (front * m + own_row) * after + i % after;
+      }
+      *to++ = UniformOf(Philox(key, first + static_cast<uint64_t>(place)));
     }
-    (*result.owned)[static_cast<size_t>(i)] =
-        UniformOf(Philox(key, first + static_cast<uint64_t>(place)));
   }
   return result;
 }

@@ -59,8 +59,10 @@ TEST(Builder, RefusesBadGathersAndScattersAndOtherUsesOfTheirIds) {
 }
 
 TEST(Builder, RefusesBadStepsOfRowsAndRandomNumbers) {
-  ExpectRefusedCalls("steps of rows",
-                     With("seed: s64[]; yes = lt(x, x); turned = transpose(x, 1, 0)"));
+  ExpectRefusedCalls(
+      "steps of rows",
+      With("seed: s64[]; yes = lt(x, x); turned = transpose(x, 1, 0); wide_ids: s64[M]; "
+           "grid: s32[M,3]"));
 }
 
 TEST(Builder, RefusesBadDrawsOfTokens) {

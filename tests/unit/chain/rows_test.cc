@@ -11,7 +11,8 @@ std::string WhyNot(const char* chain) {
 TEST(CheckRowsApart, TakesWhatKeepsM) {
   for (const char* line :
        {"softmax rows=M cols=512", "layernorm rows=M cols=96", "lstm_cell rows=M hidden=24",
-        "next_token rows=M cols=9000 count=20 k=1", "masked_softmax rows=M cols=64 mask=row",
+        "next_token rows=M cols=9000 count=20 k=1", "next_token rows=M cols=64 seeds=1",
+        "masked_softmax rows=M cols=64 mask=row",
         "gated_ffn m=64 n=256 k=128 l=128 act=silu layout=oi dtype=bf16"}) {
     EXPECT_TRUE(CheckRowsApart(ParseProblem(line)->chain).ok()) << line;
   }

@@ -249,6 +249,22 @@ TEST(NextToken, ADrawDependsOnItsPlaceOnly) {
   EXPECT_NE(later.Run()[0], V(all.begin() + 2, all.end()));
 }
 
+// A row with a seed and an offset draws what it would draw as the only row.
+TEST(NextToken, ARowWithASeedDrawsAsIfItWereTheOnlyOne) {
+  const char* const kChain =
+      "x: f32[M,40]; seed: s32[$0]; offset: s32[$0]; out next_token(x, $1, $2, count=20)";
+  const V x = testing::Random(DType::kF32, 6 * 40, 5), seeds = {1, 2, 2, 9, -4, 1};
+  const V offsets = {0, 40, 80, 0, 7, 1000};
+  const Chain rows = ReadChain(kChain, "M", "seed", "offset");
+  const V drawn = RunF64(rows, 6, {x, seeds, offsets})[0];
+  const Chain one = ReadChain(kChain, "1", "reshape(seed, [])", "reshape(offset, [])");
+  for (size_t i = 0; i < 6; ++i) {
+    const V row(x.begin() + static_cast<std::ptrdiff_t>(40 * i),
+                x.begin() + static_cast<std::ptrdiff_t>(40 * i + 40));
+    EXPECT_EQ(RunF64(one, 1, {row, {seeds[i]}, {offsets[i]}})[0][0], drawn[i]) << i;
+  }
+}
+
 // A number of rank 0 is of all rows; operands that are left out bound nothing.
 TEST(NextToken, OneNumberServesAllRows) {
   const V x = testing::Random(DType::kF32, 40 * 64, 5);

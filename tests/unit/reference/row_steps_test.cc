@@ -98,5 +98,29 @@ TEST(Random, IsThatOfTriton) {
   }
 }
 
+// A row's numbers follow from its seed and offset, wherever the row stands.
+TEST(Random, OfRowsWithSeedsCountsWithinARow) {
+  const int64_t seeds[] = {42, 7, 42}, offsets[] = {5, int64_t{1} << 40, 5};
+  const Chain one = ReadChain("seed: s64[]; offset: s64[]; out random([M,2,3], seed, offset)");
+  std::vector<std::vector<float>> expected;
+  for (size_t i = 0; i < 3; ++i) {
+    expected.emplace_back(6);
+    const void* const given[] = {&seeds[i], &offsets[i]};
+    ASSERT_TRUE(RunReference(one, 1, {given[0], given[1]}, {expected.back().data()}).ok());
+  }
+  EXPECT_EQ(expected[0], expected[2]);
+  EXPECT_NE(expected[0], expected[1]);
+  const Chain rows = ReadChain("seed: s64[M]; offset: s64[M]; out random([M,2,3], seed, offset)");
+  std::vector<float> result(18);
+  ASSERT_TRUE(RunReference(rows, 3, {seeds, offsets}, {result.data()}).ok());
+  for (size_t i = 0; i < 18; ++i) EXPECT_EQ(result[i], expected[i / 6][i % 6]) << i;
+  // An offset of each row and one seed: the place in the row counts too.
+  const Chain offset = ReadChain("seed: s32[]; offset: s64[M]; out random([M,2,3], seed, offset)");
+  const int32_t seed = 42;
+  ASSERT_TRUE(RunReference(offset, 3, {&seed, offsets}, {result.data()}).ok());
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(result[i], expected[0][i]) << i;
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(result[12 + i], expected[0][i]) << i;
+}
+
 }  // namespace
 }  // namespace sinter
