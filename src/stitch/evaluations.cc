@@ -1,9 +1,11 @@
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "src/stitch/index.h"
+#include "src/stitch/phases.h"
 #include "src/stitch/program.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/shared_reads.h"
@@ -17,26 +19,37 @@ constexpr int kMostShared = 8;  // elements of the longest vector
 
 class Counter {
  public:
-  Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop, bool units,
-          Pace* pace, int pixels)
+  Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
+          const StitchPhase* phase, Pace* pace, int pixels)
       : body_(body),
         program_(program),
-        units_(units),
+        units_(phase != nullptr),
         pace_(pace),
         pixels_(program.windows.reductions.empty() ? 1 : pixels) {
     unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth);
     element_ = space_.AddLoop("i", loop.symbolic ? 0 : loop.elements, kElementDepth);
-    turns_.assign(kElementDepth + 1, 1);
+    loops_.resize(kElementDepth + 1);
+    result_.unit = unit_;
+    result_.element = element_;
     result_.times.resize(body.ops().size());
-    result_.shared.assign(body.ops().size(), units ? 1 : kMostShared);
+    result_.shared.assign(body.ops().size(), units_ ? 1 : kMostShared);
+    if (!units_) return;
+    for (const StitchHand& hand : phase->hands) {
+      if (&phase->loops[hand.made] < &loop) made_.insert(hand.value);
+    }
   }
 
   void Add(const StitchRoot& root) {
     const absl::StatusOr<Position> at =
         PositionOfRoot(body_, program_, root, units_ ? unit_ : -1, element_, space_);
     if (!at.ok()) return;
-    handing_ = root.kind == StitchRoot::kHand ? root.value : -1;
-    if (TakesRow(body_.op(root.value)) && handing_ >= 0) {
+    // A stored reduction has been computed by its own root, and left in memory if it is a step.
+    const bool step = TakesRow(body_.op(root.value));
+    if (root.kind == StitchRoot::kStore && IsJoined(program_, root.value)) {
+      if (step) Visit(root.value, *at);
+      return;
+    }
+    if (step && root.kind == StitchRoot::kHand) {
       result_.times[static_cast<size_t>(root.value)] += 1;
     }
     if (root.kind == StitchRoot::kScatter) {
@@ -52,30 +65,54 @@ class Counter {
     Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], *at);
   }
 
-  Evaluations Take() { return std::move(result_); }
-
- private:
-  // Iterations, for one element, of the innermost loop that a place depends on.
-  double TurnsAt(const Position& at) const {
-    int depth = kElementDepth;
-    for (const Index& index : at) depth = std::max(depth, space_.Depth(index));
-    return turns_[static_cast<size_t>(depth)];
+  Evaluations Take() {
+    result_.space = std::move(space_);
+    return std::move(result_);
   }
 
-  // Whether another loop of the unit hands it over.
-  bool IsHandedOver(ValueId id) const {
-    return units_ && id != handing_ &&
-           std::binary_search(program_.handed.begin(), program_.handed.end(), id);
+ private:
+  // A loop around the walk: over elements, or of a thread's own reduction.
+  struct Around {
+    IndexVar k = -1;
+    int64_t count = 1;
+    double turns = 1;  // for one element, including the loops around
+    bool by_element = true;
+  };
+
+  // The innermost loop that a place depends on.
+  size_t DepthOf(const Position& at) const {
+    int depth = kElementDepth;
+    for (const Index& index : at) depth = std::max(depth, space_.Depth(index));
+    return static_cast<size_t>(depth);
+  }
+  double TurnsAt(const Position& at) const { return loops_[DepthOf(at)].turns; }
+
+  // Notes a value; false where it is taken from an earlier loop.
+  bool Note(ValueId id, const Position& at, const Position& place, Statement* statement) {
+    const size_t depth = DepthOf(at);
+    statement->turns = loops_[depth].turns;
+    statement->in_loop = depth > kElementDepth;
+    statement->by_element =
+        depth > kElementDepth ? loops_[depth].by_element : space_.MovesWith(place, element_);
+    if (made_.count(id) == 0) return true;
+    std::optional<Position> in_unit =
+        PlaceInUnit(program_, body_.op(id).type.dims, at, unit_, space_);
+    statement->taken = in_unit.has_value();
+    if (statement->taken) statement->in_unit = *std::move(in_unit);
+    return !statement->taken;
   }
 
   void Visit(ValueId id, const Position& at) {
     Step(pace_);
-    if (IsHandedOver(id)) return;
-    Position place;  // canonical, as in source; positions are pulled from `at`
-    for (const Index& index : at) place.push_back(space_.Canonical(index));
-    if (!seen_.insert({id, std::move(place)}).second) return;
+    // The place is canonical, as in source; positions are pulled from `at`.
+    const auto [found, fresh] = result_.statements.try_emplace({id, space_.Canonical(at)});
+    if (!fresh) return;
+    Statement& statement = found->second;
+    if (units_ && !Note(id, at, found->first.second, &statement)) return;
     const Op& op = body_.op(id);
-    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return VisitJoined(id, op, at);
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
+      return VisitJoined(id, op, at, &statement);
+    }
     const bool outside = !below_window_;
     below_window_ |= op.kind == OpKind::kWindow;
     result_.times[static_cast<size_t>(id)] += TurnsAt(at) * ShareOf(id, at);
@@ -148,9 +185,10 @@ class Counter {
     touch.times = times;
     touch.window = below_window_;
     touch.by_ids = !space_.ReadsIn(at).empty();
-    for (const auto& [k, count] : serials_) {
-      if (!space_.MovesWith(address, k)) continue;
-      const SectorDigits digits = DigitsOf(space_, address, k, count, touch.bytes);
+    for (size_t i = kElementDepth + 1; i < loops_.size(); ++i) {
+      if (!space_.MovesWith(address, loops_[i].k)) continue;
+      const SectorDigits digits =
+          DigitsOf(space_, address, loops_[i].k, loops_[i].count, touch.bytes);
       touch.inner.insert(touch.inner.end(), digits.begin(), digits.end());
     }
     result_.touches.push_back(std::move(touch));
@@ -196,21 +234,17 @@ class Counter {
     return touch;
   }
 
-  bool IsThere(const Op& op, ReduceUse use, const Position& at) {
-    if (use == ReduceUse::kColumn) return true;
-    if (!units_) return false;
-    if (use == ReduceUse::kRow) return IsOfUnit(op, at, unit_, space_);
-    return use == ReduceUse::kSegment &&
-           IsOfSegment(body_, program_, op, at, unit_, element_, space_);
-  }
-
-  void VisitJoined(ValueId id, const Op& op, const Position& at) {
-    if (IsThere(op, program_.uses[static_cast<size_t>(id)], at)) return;
+  void VisitJoined(ValueId id, const Op& op, const Position& at, Statement* statement) {
+    if (IsThere(body_, program_, id, at, units_ ? unit_ : -1, element_, space_)) {
+      statement->turns = 0;
+      return;
+    }
     const int64_t count = ReducedElements(body_, op);
     const double turns = TurnsAt(at) * static_cast<double>(std::max<int64_t>(count, 1));
-    const IndexVar k = space_.AddLoop("k", count, static_cast<int>(turns_.size()));
-    turns_.push_back(turns);
-    serials_.push_back({k, count});
+    statement->turns = turns;
+    statement->in_loop = true;
+    const IndexVar k = space_.AddLoop("k", count, static_cast<int>(loops_.size()));
+    loops_.push_back({k, count, turns, statement->by_element});
     result_.times[static_cast<size_t>(id)] += turns;
     const std::vector<ValueId>& windows = program_.windows.reductions;
     const bool slides = std::find(windows.begin(), windows.end(), id) != windows.end();
@@ -224,7 +258,7 @@ class Counter {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       Visit(op.operands[i], PullReduced(body_, op, i, at, k, space_));
     }
-    serials_.pop_back();
+    loops_.pop_back();
     sliding_ = slid_before;
     below_window_ = below_before;
   }
@@ -238,11 +272,8 @@ class Counter {
   ValueId summed_ = -1;                          // a product of taps that is summed
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
-  std::vector<double> turns_;  // by depth: for one element, including the loops around
-  std::vector<std::pair<IndexVar, int64_t>>
-      serials_;  // counters of a thread's own reductions around
-  std::set<std::pair<ValueId, Position>> seen_;
-  ValueId handing_ = -1;  // the root that hands it over
+  std::vector<Around> loops_;  // by depth
+  std::set<ValueId> made_;     // handed over by earlier loops
   Evaluations result_;
 };
 
@@ -268,15 +299,19 @@ double Evaluations::DivisionsOf(ValueId input, int vector) const {
   return OfVector(divisions, input, vector);
 }
 
+double Evaluations::TripsOf(const std::pair<const ElementKey, Statement>& one, int vector) const {
+  const auto& [key, statement] = one;
+  const bool same = std::all_of(key.second.begin(), key.second.end(), [&](const Index& index) {
+    return space.ValueAt(index, element, 0) == space.ValueAt(index, element, vector - 1);
+  });
+  const double vectors = static_cast<double>(space.var(element).extent) / vector;
+  return statement.turns * (statement.by_element ? vectors : 1) * (same ? 1 : vector);
+}
+
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
-                          bool units, Pace* pace, int pixels) {
-  Counter counter(body, program, loop, units, pace, pixels);
-  for (const StitchRoot& root : loop.roots) {
-    // A stored reduction has been computed by its own root.
-    const ReduceUse use = program.uses[static_cast<size_t>(root.value)];
-    const bool joined = use != ReduceUse::kNone && use != ReduceUse::kSerial;
-    if (root.kind != StitchRoot::kStore || !joined) counter.Add(root);
-  }
+                          const StitchPhase* phase, Pace* pace, int pixels) {
+  Counter counter(body, program, loop, phase, pace, pixels);
+  for (const StitchRoot& root : loop.roots) counter.Add(root);
   return counter.Take();
 }
 

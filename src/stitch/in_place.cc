@@ -2,103 +2,19 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/stitch/phases.h"
 
 namespace sinter {
 namespace {
 
-// Elements of inputs that a root reads itself, by row-major index.
-using Reads = std::map<ValueId, std::set<Index>>;
-
-class Reader {
- public:
-  Reader(const Chain& body, const StitchProgram& program)
-      : body_(body),
-        program_(program),
-        unit_(space_.AddLoop("u", program.units_symbolic ? 0 : program.units, 1)),
-        element_(space_.AddLoop("i", 0, 2)) {}
-
-  absl::StatusOr<Position> At(const StitchRoot& root, bool flat) {
-    return PositionOfRoot(body_, program_, root, flat ? -1 : unit_, element_, space_);
-  }
-
-  // The index, in its value, of the element that a root stores.
-  absl::StatusOr<Index> Stored(const StitchRoot& root, bool flat) {
-    SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
-    return space_.Canonical(LinearIndex(DimsOfRoot(body_, root), at));
-  }
-
-  // Follows each root once, because every store asks for every root. Valid while the reader lives.
-  absl::StatusOr<const Reads*> ReadsOf(const StitchRoot& root, bool flat) {
-    const auto [known, fresh] = known_.try_emplace({flat, root.kind, root.value});
-    if (!fresh) return &known->second;
-    SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
-    reads_.clear();
-    seen_.clear();
-    const int64_t elements = ElementsInUnit(program_, DimsOfRoot(body_, root)) * root.spread;
-    loop_ = {flat ? -1 : unit_, element_, elements};
-    Visit(WalkedValue(body_, root), at);
-    const Op& op = body_.op(root.value);
-    if (op.kind == OpKind::kScatter) {  // any ids
-      const ValueId ids = op.operands[1];
-      Visit(ids, PositionIn(body_.op(ids).type.dims, space_.AddLoop("k", 0, 3), space_));
-    }
-    known->second = std::move(reads_);
-    return &known->second;
-  }
-
- private:
-  void Visit(ValueId id, const Position& at) {
-    if (!seen_.insert({id, at}).second) return;
-    if (ReadOfHanded(body_, program_, id, at, loop_, space_) == HandRead::kTaken) return;
-    const Op& op = body_.op(id);
-    switch (op.kind) {
-      case OpKind::kInput:
-        reads_[id].insert(space_.Canonical(LinearIndex(op.type.dims, at)));
-        return;
-      case OpKind::kScalar:
-      case OpKind::kIota:
-        return;
-      case OpKind::kMatmul:
-      case OpKind::kReduce:
-        return VisitReduced(id, op, at);
-      default:
-        for (size_t i = 0; i < op.operands.size(); ++i) {
-          Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
-        }
-    }
-  }
-
-  void VisitReduced(ValueId id, const Op& op, const Position& at) {
-    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
-    if (use == ReduceUse::kColumn) return;
-    if (use == ReduceUse::kRow && loop_.unit >= 0 && IsOfUnit(op, at, unit_, space_)) return;
-    const IndexVar k = space_.AddLoop("k", ReducedElements(body_, op), 3);
-    for (size_t i = 0; i < op.operands.size(); ++i) {
-      Visit(op.operands[i], PullReduced(body_, op, i, at, k, space_));
-    }
-  }
-
-  const Chain& body_;
-  const StitchProgram& program_;
-  IndexSpace space_;
-  const IndexVar unit_, element_;
-  RootLoop loop_;
-  Reads reads_;
-  std::map<std::tuple<bool, StitchRoot::Kind, ValueId>, Reads> known_;  // by flat, kind, value
-  std::set<std::pair<ValueId, Position>> seen_;
-};
-
 class Settler {
  public:
-  Settler(const Chain& body, StitchProgram& program)
-      : body_(body), program_(program), reader_(body, program) {}
+  Settler(const Chain& body, StitchProgram& program, const NeedsOfRoot& needs_of)
+      : body_(body), program_(program), needs_of_(needs_of) {}
 
   absl::Status Run() {
     for (size_t phase = 0; phase < program_.phases.size(); ++phase) {
@@ -110,7 +26,7 @@ class Settler {
             SINTER_RETURN_IF_ERROR(Settle(phase, flat, loop, root));
           }
         }
-        for (StitchLoop& loop : Loops(phase, flat)) SINTER_RETURN_IF_ERROR(Order(flat, loop));
+        for (StitchLoop& loop : Loops(phase, flat)) SINTER_RETURN_IF_ERROR(Order(loop));
       }
     }
     return absl::OkStatus();
@@ -141,17 +57,17 @@ class Settler {
 
   // Whether `reader` reads `input`; refuses a read at another element than `stored`.
   absl::StatusOr<bool> ReadsThere(const StitchRoot& store, const Index& stored,
-                                  const StitchRoot& reader, bool flat) {
-    SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(reader, flat));
-    const auto found = reads->find(SharedInput(store));
-    if (found == reads->end()) return false;
+                                  const StitchRoot& reader) {
+    const auto& reads = needs_of_(reader).reads;
+    const auto found = reads.find(SharedInput(store));
+    if (found == reads.end()) return false;
     const bool scatters = store.kind == StitchRoot::kScatter;
     if (!scatters && found->second == std::set<Index>{stored}) return true;
     return Refuse(store);
   }
 
   absl::Status Settle(size_t phase, bool flat, const StitchLoop& loop, const StitchRoot& store) {
-    SINTER_ASSIGN_OR_RETURN(const Index stored, reader_.Stored(store, flat));
+    const Index& stored = needs_of_(store).place;
     int level = loop.level;
     for (size_t p = phase; p < program_.phases.size(); ++p) {
       for (const bool other_flat : {false, true}) {
@@ -161,7 +77,7 @@ class Settler {
               p == phase && other_flat == flat && other.elements == loop.elements;
           for (const StitchRoot& root : other.roots) {
             if (IsLeftBy(store, root)) continue;
-            SINTER_ASSIGN_OR_RETURN(const bool reads, ReadsThere(store, stored, root, other_flat));
+            SINTER_ASSIGN_OR_RETURN(const bool reads, ReadsThere(store, stored, root));
             if (reads && !same_threads) return Refuse(store);
             if (reads) level = std::max(level, other.level);
           }
@@ -192,44 +108,26 @@ class Settler {
   }
 
   // Puts readers of an input before the store into its buffer; keeps the order otherwise.
-  absl::Status Order(bool flat, StitchLoop& loop) {
-    const std::vector<StitchRoot>& roots = loop.roots;
-    std::map<ValueId, size_t> store_of;  // by input whose buffer it takes
-    for (size_t i = 0; i < roots.size(); ++i) {
-      if (SharedInput(roots[i]) >= 0) store_of[SharedInput(roots[i])] = i;
+  absl::Status Order(StitchLoop& loop) {
+    std::vector<StitchRoot> left = loop.roots, ordered;
+    const auto waits = [&](const StitchRoot& store) {
+      return std::any_of(left.begin(), left.end(), [&](const StitchRoot& reader) {
+        return &reader != &store && needs_of_(reader).reads.count(SharedInput(store)) > 0;
+      });
+    };
+    while (!left.empty()) {
+      const auto next = std::find_if_not(left.begin(), left.end(), waits);
+      if (next == left.end()) return Refuse(loop.roots.back());
+      ordered.push_back(*next);
+      left.erase(next);
     }
-    std::vector<std::vector<size_t>> before(roots.size());  // by reader: the stores after it
-    std::vector<int> waits_for(roots.size());
-    for (size_t i = 0; i < roots.size(); ++i) {
-      SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(roots[i], flat));
-      for (const auto& [input, places] : *reads) {
-        const auto store = store_of.find(input);
-        if (store == store_of.end() || store->second == i) continue;
-        before[i].push_back(store->second);
-        ++waits_for[store->second];
-      }
-    }
-    std::set<size_t> ready;
-    for (size_t i = 0; i < roots.size(); ++i) {
-      if (waits_for[i] == 0) ready.insert(i);
-    }
-    std::vector<StitchRoot> ordered;
-    while (!ready.empty()) {
-      const size_t next = *ready.begin();
-      ready.erase(ready.begin());
-      ordered.push_back(roots[next]);
-      for (const size_t store : before[next]) {
-        if (--waits_for[store] == 0) ready.insert(store);
-      }
-    }
-    if (ordered.size() < roots.size()) return Refuse(roots.back());
     loop.roots = std::move(ordered);
     return absl::OkStatus();
   }
 
   const Chain& body_;
   StitchProgram& program_;
-  Reader reader_;
+  const NeedsOfRoot& needs_of_;
 };
 
 }  // namespace
@@ -247,8 +145,8 @@ bool WritesInPlace(const Chain& chain, ValueId value) {
          });
 }
 
-absl::Status SettleInPlace(const Chain& body, StitchProgram& program) {
-  return SharesBuffers(body) ? Settler(body, program).Run() : absl::OkStatus();
+absl::Status SettleInPlace(const Chain& body, StitchProgram& program, const NeedsOfRoot& needs_of) {
+  return SharesBuffers(body) ? Settler(body, program, needs_of).Run() : absl::OkStatus();
 }
 
 namespace {
@@ -266,7 +164,7 @@ class PhaseReads {
       : body_(body), program_(program), back_(back) {
     for (const StitchLoop& loop : phase.loops) {
       for (const StitchRoot& root : loop.roots) {
-        if (root.kind == StitchRoot::kStore && IsJoined(root.value)) continue;
+        if (root.kind == StitchRoot::kStore && IsJoined(program, root.value)) continue;
         const ValueId walked = WalkedValue(body, root);
         Visit(walked, body.op(walked).type.dims == DimsOfRoot(body, root));
       }
@@ -281,14 +179,9 @@ class PhaseReads {
   }
 
  private:
-  bool IsJoined(ValueId id) const {
-    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
-    return use != ReduceUse::kNone && use != ReduceUse::kSerial;
-  }
-
   // `own`: at the elements of the loop.
   void Visit(ValueId id, bool own) {
-    if (IsJoined(id) || !visited_.insert({id, own}).second) return;
+    if (IsJoined(program_, id) || !visited_.insert({id, own}).second) return;
     const bool again = visited_.count({id, !own}) > 0;
     const Op& op = body_.op(id);
     const bool back = std::any_of(back_.begin(), back_.end(),

@@ -203,6 +203,11 @@ bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
   return Reaches(index, loop, &seen);
 }
 
+bool IndexSpace::MovesWith(const std::vector<Index>& at, IndexVar loop) const {
+  return std::any_of(at.begin(), at.end(),
+                     [&](const Index& index) { return MovesWith(index, loop); });
+}
+
 // Each variable once: many may be made of the same one.
 bool IndexSpace::Reaches(const Index& index, IndexVar loop, std::set<IndexVar>* seen) const {
   for (const auto& [var, factor] : index.terms()) {
@@ -375,6 +380,13 @@ Index IndexSpace::Canonical(const Index& index) {
   for (const int box : boxes) folded = FoldBox(boxes_[box], folded);
   while (JoinDivision(&folded)) continue;
   return folded;
+}
+
+std::vector<Index> IndexSpace::Canonical(const std::vector<Index>& at) {
+  std::vector<Index> canonical;
+  canonical.reserve(at.size());
+  for (const Index& index : at) canonical.push_back(Canonical(index));
+  return canonical;
 }
 
 }  // namespace sinter

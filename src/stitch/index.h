@@ -89,6 +89,7 @@ class IndexSpace {
   const Var& var(IndexVar v) const { return vars_[v]; }
   // Replaces dims by the loop variable, its quotients and its remainders, which source can express.
   Index Canonical(const Index& index);
+  std::vector<Index> Canonical(const std::vector<Index>& at);
   Index Quotient(const Index& index, int64_t divisor);
   Index Remainder(const Index& index, int64_t divisor);
   // Terms of its text, with quotients and remainders written out: the cost of walking and of
@@ -99,6 +100,7 @@ class IndexSpace {
   // Whether the sum of its ints may be too large for one.
   bool LeavesInt(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
+  bool MovesWith(const std::vector<Index>& at, IndexVar loop) const;  // whether any index does
   // A canonical index with loop variable `with` instead of `loop`.
   Index WithLoop(const Index& index, IndexVar loop, IndexVar with);
   // The value of a canonical index where `loop` is `at` and every other loop variable 0. For a
@@ -138,6 +140,8 @@ class IndexSpace {
 // FusionStitching 4.2: a non-sub-root's schedule follows from its consumer's).
 
 using Position = std::vector<Index>;  // one index per axis of a value
+// An element (or a vector of elements) of a value.
+using ElementKey = std::pair<ValueId, Position>;
 
 // The element of operand `number` that element `at` of `op` is computed from. For all kinds but
 // input, scalar, iota, reduce and matmul. For a concat: the element of that operand if `at` lies in

@@ -32,7 +32,12 @@ class Builder {
     program_.phases.resize(static_cast<size_t>(phases));
     for (int phase = 0; phase < phases; ++phase) AddPhase(phase);
     program_.visits = work_.visits();
-    return absl::OkStatus();
+    return SettleInPlace(body_, program_, [this](const StitchRoot& root) -> const Needs& {
+      const auto store = std::find_if(stores_.begin(), stores_.end(), [&](const Store& one) {
+        return one.root.kind == root.kind && one.root.output == root.output;
+      });
+      return store == stores_.end() ? needs_.at(root.value).needs : store->placed.needs;
+    });
   }
 
  private:

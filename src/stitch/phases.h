@@ -4,6 +4,7 @@
 #define SINTER_SRC_STITCH_PHASES_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,9 +22,9 @@
 
 namespace sinter {
 
-// Precondition: owner, uses and handed-over values of `program` are set. FAILED_PRECONDITION naming
-// the op that cannot be computed so, or at which a bound of body_work.h is exceeded. `budget` may
-// be null.
+// Precondition: owner, uses and handed-over values of `program` are set. Stores in place are
+// settled (below). FAILED_PRECONDITION naming the op that cannot be computed so, or at which a
+// bound of body_work.h is exceeded. `budget` may be null.
 absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget* budget);
 
 // Moments: a second moment of columns about the mean of the same elements (a variance) is computed
@@ -41,7 +42,12 @@ struct Needs {
   std::set<ValueId> own;    // handed-over values that are read at the root's own element
   int phase = 0;            // the first phase in which all columns that it reads are ready
   ValueId made_again = -1;  // a segment that lanes of other elements have joined; -1: none
+  // The root's element of the value that it walks, and where outputs share inputs' buffers the
+  // elements of inputs that it reads itself: row-major indices.
+  Index place;
+  std::map<ValueId, std::set<Index>> reads;
 };
+using NeedsOfRoot = std::function<const Needs&(const StitchRoot&)>;
 
 // Loop variables at a root, and its loop's elements; unit -1: the root has no unit.
 struct RootLoop {
@@ -59,28 +65,6 @@ absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
 // FAILED_PRECONDITION: "op 3 (matmul): why".
 absl::Status RefuseOp(ValueId id, const Op& op, absl::string_view why);
 
-// PassWalk: the values that one pass through a unit's elements computes and reads, and how often.
-
-// How often a pass computes an element of a value, or takes it from shared memory.
-struct PassTouch {
-  double trips = 0;      // in a unit, over all threads
-  bool taken = false;    // handed over by an earlier pass
-  Position place;        // when taken: the place in the unit's part of the value
-  bool in_loop = false;  // inside a serial reduction
-};
-
-// By value and element, as in generated source: a value that several results share counts once.
-struct PassWalk {
-  IndexSpace space;
-  IndexVar unit = -1, element = -1;
-  std::map<std::pair<ValueId, Position>, PassTouch> touches;
-};
-
-// `loop` is one of the phase's unit loops; its threads take `width` elements at once. `pace` (may
-// be null) takes one step a visit.
-PassWalk WalkPass(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
-                  size_t loop, int width, Pace* pace = nullptr);
-
 // In place: what outputs that share an input's buffer require of a kernel's program.
 
 // Whether an output is a scatter over the input whose buffer it may share: what it leaves is there
@@ -95,7 +79,7 @@ bool WritesInPlace(const Chain& chain, ValueId value);
 // the roots of that pass that read it. A scatter stores anywhere: nothing of its phase or a later
 // one may read its input, but what it leaves. FAILED_PRECONDITION naming the op whose store cannot
 // wait.
-absl::Status SettleInPlace(const Chain& body, StitchProgram& program);
+absl::Status SettleInPlace(const Chain& body, StitchProgram& program, const NeedsOfRoot& needs_of);
 
 // Results that the units of an earlier phase store and those of a later one read from memory,
 // instead of computing them again from inputs that are more bytes.

@@ -15,40 +15,35 @@
 namespace sinter {
 namespace {
 
+// Why no stitched kernel computes the op; "": it may.
+absl::string_view RefusalOf(const Op& op) {
+  if (op.kind == OpKind::kScaledMatmul) return "scaled products are not stitched ops";
+  if (op.kind == OpKind::kGroupedMatmul) return "grouped products have kernels of their own";
+  if (IsCollective(op)) return "what all ranks have is taken by kernels of its own";
+  return op.kind == OpKind::kConv2d ? "convolutions have kernels of their own" : "";
+}
+
+bool DependOnM(const std::vector<Stride>& strides) {
+  return std::any_of(strides.begin(), strides.end(),
+                     [](const Stride& stride) { return stride.m_power != 0; });
+}
+
 // M may only be a value's first dim, and no op may take a window of rows.
 absl::Status CheckOps(const Chain& body) {
-  for (size_t id = 0; id < body.ops().size(); ++id) {
-    const Op& op = body.op(static_cast<ValueId>(id));
-    if (op.kind == OpKind::kScaledMatmul) {
-      return RefuseOp(static_cast<ValueId>(id), op, "scaled products are not stitched ops");
-    }
-    if (op.kind == OpKind::kGroupedMatmul) {
-      return RefuseOp(static_cast<ValueId>(id), op, "grouped products have kernels of their own");
-    }
-    if (IsCollective(op)) {
-      return RefuseOp(static_cast<ValueId>(id), op,
-                      "what all ranks have is taken by kernels of its own");
-    }
-    if (op.kind == OpKind::kConv2d) {
-      return RefuseOp(static_cast<ValueId>(id), op, "convolutions have kernels of their own");
-    }
+  for (ValueId id = 0; id < static_cast<ValueId>(body.ops().size()); ++id) {
+    const Op& op = body.op(id);
+    if (!RefusalOf(op).empty()) return RefuseOp(id, op, RefusalOf(op));
     for (size_t i = 1; i < op.type.dims.size(); ++i) {
       if (!op.type.dims[i].symbolic) continue;
-      return RefuseOp(static_cast<ValueId>(id), op,
-                      absl::StrCat("axis ", i,
-                                   " is M, only axis 0 may be: M must be the first "
-                                   "dimension"));
+      return RefuseOp(
+          id, op,
+          absl::StrCat("axis ", i, " is M, only axis 0 may be: M must be the first dimension"));
     }
-    for (const Stride& stride : op.strides) {
-      if (stride.m_power == 0) continue;
-      return RefuseOp(static_cast<ValueId>(id), op, "a stride depends on M");
-    }
+    if (DependOnM(op.strides)) return RefuseOp(id, op, "a stride depends on M");
   }
   for (const ChainOutput& output : body.outputs()) {
-    for (const Stride& stride : output.strides) {
-      if (stride.m_power == 0) continue;
-      return RefuseOp(output.value, body.op(output.value), "its output's stride depends on M");
-    }
+    if (!DependOnM(output.strides)) continue;
+    return RefuseOp(output.value, body.op(output.value), "its output's stride depends on M");
   }
   return absl::OkStatus();
 }
@@ -86,13 +81,13 @@ absl::Status CheckIds(const Chain& body, ValueId scatter) {
 
 // The rows of its steps are the units of a kernel.
 absl::Status CheckSteps(const Chain& body, const StitchProgram& program) {
-  for (size_t id = 0; id < body.ops().size(); ++id) {
-    const Op& op = body.op(static_cast<ValueId>(id));
+  for (ValueId id = 0; id < static_cast<ValueId>(body.ops().size()); ++id) {
+    const Op& op = body.op(id);
     if (!TakesRow(op)) continue;
     const std::vector<Dim>& row = body.op(op.operands[0]).type.dims;
     const int64_t most = op.kind == OpKind::kTopK ? kMostOfLargest : kMostOfSums;
     if (row.back().value > most) {
-      return RefuseOp(static_cast<ValueId>(id), op,
+      return RefuseOp(id, op,
                       absl::StrCat("a row has ", row.back().value, " elements, at most ", most,
                                    " are taken in one kernel: take parts of the row, then of "
                                    "those"));
@@ -100,8 +95,7 @@ absl::Status CheckSteps(const Chain& body, const StitchProgram& program) {
     const bool units = program.owner >= 0 && program.tile.axis < 0 && !program.whole &&
                        CutUnits(program, row).ok() &&
                        ElementsInUnit(program, row) == row.back().value;
-    if (!units)
-      return RefuseOp(static_cast<ValueId>(id), op, "its rows are not the kernel's units");
+    if (!units) return RefuseOp(id, op, "its rows are not the kernel's units");
   }
   return absl::OkStatus();
 }
@@ -110,18 +104,17 @@ absl::Status CheckSteps(const Chain& body, const StitchProgram& program) {
 absl::Status CheckScatters(const Chain& body) {
   std::set<ValueId> stored;
   for (const ChainOutput& output : body.outputs()) stored.insert(output.value);
-  for (size_t id = 0; id < body.ops().size(); ++id) {
-    const Op& op = body.op(static_cast<ValueId>(id));
+  for (ValueId id = 0; id < static_cast<ValueId>(body.ops().size()); ++id) {
+    const Op& op = body.op(id);
     for (const ValueId operand : op.operands) {
       if (body.op(operand).kind != OpKind::kScatter) continue;
       return RefuseOp(operand, body.op(operand), "is read in the kernel that writes it");
     }
     if (op.kind != OpKind::kScatter) continue;
-    if (stored.count(static_cast<ValueId>(id)) == 0) {
-      return RefuseOp(static_cast<ValueId>(id), op,
-                      "is not an output of the kernel that writes it");
+    if (stored.count(id) == 0) {
+      return RefuseOp(id, op, "is not an output of the kernel that writes it");
     }
-    SINTER_RETURN_IF_ERROR(CheckIds(body, static_cast<ValueId>(id)));
+    SINTER_RETURN_IF_ERROR(CheckIds(body, id));
   }
   return absl::OkStatus();
 }
@@ -137,10 +130,8 @@ absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
     }
   }
   program.handed = handed;
-  for (size_t id = 0; id < body.ops().size(); ++id) {
-    if (TakesRow(body.op(static_cast<ValueId>(id)))) {
-      program.handed.push_back(static_cast<ValueId>(id));
-    }
+  for (ValueId id = 0; id < static_cast<ValueId>(body.ops().size()); ++id) {
+    if (TakesRow(body.op(id))) program.handed.push_back(id);
   }
   std::sort(program.handed.begin(), program.handed.end());
   program.handed.erase(std::unique(program.handed.begin(), program.handed.end()),
@@ -195,7 +186,6 @@ absl::StatusOr<StitchProgram> WalkBody(const Chain& body, ValueId owner,
   SINTER_RETURN_IF_ERROR(CheckSteps(body, program));
   SINTER_RETURN_IF_ERROR(SetHanded(body, handed, program));
   SINTER_RETURN_IF_ERROR(MakePhases(body, program, budget));
-  SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
   MarkSerial(body, program);
   ReadBack(body, program);
   for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase, PaceOf(budget));

@@ -170,6 +170,22 @@ struct StitchProgram {
   int64_t visits = 0;               // of the walk that made the program (body_work.h)
 };
 
+// Whether a reduction's or a step's result is made by threads together: readers do not compute it.
+inline bool IsJoined(const StitchProgram& program, ValueId id) {
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  return use != ReduceUse::kNone && use != ReduceUse::kSerial;
+}
+
+// Calls visit(loop, phase) for the loops over units' elements, visit(loop, null) for flat loops: of
+// one phase after another.
+template <typename Program, typename Visitor>
+void ForEachLoop(Program& program, const Visitor& visit) {
+  for (auto& phase : program.phases) {
+    for (auto& loop : phase.loops) visit(loop, &phase);
+    for (auto& loop : phase.flat) visit(loop, static_cast<const StitchPhase*>(nullptr));
+  }
+}
+
 // The value that a root's loop walks: the stored or handed-over value, or the operand of a
 // reduction or of a step of rows; of a scatter the rows that it writes, or what it writes over.
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
@@ -187,6 +203,11 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
                                                 const std::vector<ValueId>& handed = {},
                                                 StitchBudget* budget = nullptr);
 int64_t MadeStitchPrograms();  // by walks of bodies in this process, for tests
+
+// Whether the result at `at` of reduction `id` is there: of a column, of the row of unit `unit` or
+// of the segment at `element`. `unit` below 0: the reader has no unit.
+bool IsThere(const Chain& body, const StitchProgram& program, ValueId id, const Position& at,
+             IndexVar unit, IndexVar element, IndexSpace& space);
 
 // Segments: rows inside a unit. A reduction of the last axes that keeps more than the units' dims
 // has several segments in a unit. Neighbouring lanes join each segment and keep its result in

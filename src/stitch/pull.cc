@@ -288,6 +288,8 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
     }
     case OpKind::kScatter:
       return number == 1 ? PullIds(operand, at) : at;
+    case OpKind::kRandom:  // a number for each index of the leading dims
+      return {at.begin(), at.begin() + static_cast<std::ptrdiff_t>(operand.dims.size())};
     case OpKind::kWindow: {
       if (number == 1) return Position();
       const WindowPixel pixel = PixelOf(op, at);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -85,6 +86,19 @@ int64_t PartOfWhole(const std::vector<Dim>& dims) {
 // The bound of a whole reduction without M: above it units of all blocks may share it.
 constexpr int64_t kMostOfOneUnit = 1 << 15;
 
+// The units that a reduction or a step of rows owns, as parts of all elements where it is `whole`.
+// None: it owns no units.
+std::optional<Span> UnitsOf(const Chain& body, const Op& op, bool whole) {
+  if (TakesRow(op) && !whole) return RowsOf(op);
+  if (op.kind != OpKind::kReduce) return std::nullopt;
+  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  const bool tail = !whole && ReducesTail(op, dims);
+  if (whole ? !ReducesAll(op, dims) : !tail && !ReducesHead(op, dims)) return std::nullopt;
+  Span units = SpanOf(op, dims, !tail);
+  if (whole) units.elements /= PartOfWhole(dims);
+  return units;
+}
+
 UnitCut CutTile(const UnitTile& tile, const std::vector<Dim>& dims) {
   UnitCut cut;
   cut.axis = tile.axis;
@@ -109,11 +123,8 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
     return program.owner >= 0 && span.elements == program.units &&
            span.symbolic == program.units_symbolic;
   };
-  if (program.whole && ReducesAll(op, dims)) {
-    Span units = SpanOf(op, dims, true);
-    units.elements /= PartOfWhole(dims);
-    if (is_units(units)) return ReduceUse::kColumn;
-  }
+  const std::optional<Span> parts = program.whole ? UnitsOf(body, op, true) : std::nullopt;
+  if (parts.has_value() && is_units(*parts)) return ReduceUse::kColumn;
   if (ReducesTail(op, dims) && is_units(SpanOf(op, dims, false))) return ReduceUse::kRow;
   if (ReducesHead(op, dims) && is_units(SpanOf(op, dims, true))) return ReduceUse::kColumn;
   if (program.owner >= 0 && HasSegments(body, program, op)) return ReduceUse::kSegment;
@@ -146,23 +157,18 @@ std::vector<ValueId> OwnerCandidates(const Chain& body) {
   const auto count = static_cast<ValueId>(body.ops().size());
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
-    if (TakesRow(op)) {
-      const Span units = RowsOf(op);
-      if (seen.insert({units.elements, units.symbolic}).second) {
-        owners.push_back(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kReduce) {
+      const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+      const Span all = SpanOf(op, dims, true);
+      const std::optional<Span> parts = UnitsOf(body, op, true);
+      if (parts.has_value() && (all.symbolic || all.elements > kMostOfOneUnit) &&
+          shared.insert({parts->elements, parts->symbolic}).second) {
+        owners.push_back(count + static_cast<ValueId>(id));
       }
+      if (all.symbolic && ReducesTail(op, dims)) continue;
     }
-    if (op.kind != OpKind::kReduce) continue;
-    const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
-    const Span all = SpanOf(op, dims, true);
-    if (ReducesAll(op, dims) && (all.symbolic || all.elements > kMostOfOneUnit) &&
-        shared.insert({all.elements / PartOfWhole(dims), all.symbolic}).second) {
-      owners.push_back(count + static_cast<ValueId>(id));
-    }
-    const bool tail = ReducesTail(op, dims);
-    if ((!tail && !ReducesHead(op, dims)) || (tail && all.symbolic)) continue;
-    const Span units = SpanOf(op, dims, !tail);
-    if (seen.insert({units.elements, units.symbolic}).second) {
+    const std::optional<Span> units = UnitsOf(body, op, false);
+    if (units.has_value() && seen.insert({units->elements, units->symbolic}).second) {
       owners.push_back(static_cast<ValueId>(id));
     }
   }
@@ -177,32 +183,21 @@ absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) 
   if (tile.axis >= 0) return SetTile(body, tile, program);
   program.whole = owner >= count && owner < 2 * count;
   if (program.whole) owner -= count;
-  const bool known = static_cast<size_t>(owner) < body.ops().size();
-  if (known && !program.whole && TakesRow(body.op(owner))) {
-    const Span units = RowsOf(body.op(owner));
-    program.units = units.elements;
-    program.units_symbolic = units.symbolic;
-    return absl::OkStatus();
-  }
-  if (!known || body.op(owner).kind != OpKind::kReduce) {
+  if (static_cast<size_t>(owner) >= body.ops().size()) {
     return Invalid("owner ", owner, " is not a reduction");
   }
   const Op& op = body.op(owner);
-  const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
-  if (program.whole) {
-    if (!ReducesAll(op, dims)) return RefuseOp(owner, op, "keeps an axis");
-    const Span units = SpanOf(op, dims, true);
-    program.units = units.elements / PartOfWhole(dims);
-    program.units_symbolic = units.symbolic;
-    return absl::OkStatus();
+  if (op.kind != OpKind::kReduce && (program.whole || !TakesRow(op))) {
+    return Invalid("owner ", owner, " is not a reduction");
   }
-  const bool tail = ReducesTail(op, dims);
-  if (!tail && !ReducesHead(op, dims)) {
-    return RefuseOp(owner, op, "reduces axes that are neither the last nor the first ones");
+  const std::optional<Span> units = UnitsOf(body, op, program.whole);
+  if (!units.has_value()) {
+    return RefuseOp(owner, op,
+                    program.whole ? "keeps an axis"
+                                  : "reduces axes that are neither the last nor the first ones");
   }
-  const Span units = SpanOf(op, dims, !tail);
-  program.units = units.elements;
-  program.units_symbolic = units.symbolic;
+  program.units = units->elements;
+  program.units_symbolic = units->symbolic;
   return absl::OkStatus();
 }
 
@@ -341,6 +336,16 @@ bool IsOfSegment(const Chain& body, const StitchProgram& program, const Op& redu
   return space.Canonical(LinearIndex(reduction.type.dims, at)) == space.Canonical(own);
 }
 
+bool IsThere(const Chain& body, const StitchProgram& program, ValueId id, const Position& at,
+             IndexVar unit, IndexVar element, IndexSpace& space) {
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  if (use == ReduceUse::kColumn) return true;
+  if (unit < 0) return false;
+  const Op& op = body.op(id);
+  if (use == ReduceUse::kRow) return IsOfUnit(op, at, unit, space);
+  return use == ReduceUse::kSegment && IsOfSegment(body, program, op, at, unit, element, space);
+}
+
 int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op, int vector) {
   const int64_t count = ReducedElements(body, op);
   const int64_t lanes = count / vector;
@@ -349,16 +354,15 @@ int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op
 }
 
 bool SegmentsFit(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule) {
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) {
-      const int vector = LoopVector(body, schedule, loop);
-      for (const StitchRoot& root : loop.roots) {
-        if (root.kind != StitchRoot::kSegment) continue;
-        if (SegmentLanes(body, schedule, body.op(root.value), vector) == 0) return false;
-      }
+  bool fit = true;
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase*) {
+    const int vector = LoopVector(body, schedule, loop);
+    for (const StitchRoot& root : loop.roots) {
+      if (root.kind != StitchRoot::kSegment) continue;
+      fit &= SegmentLanes(body, schedule, body.op(root.value), vector) > 0;
     }
-  }
-  return true;
+  });
+  return fit;
 }
 
 bool IsFineGrained(const Chain& body, const Op& matmul) {
@@ -375,10 +379,9 @@ bool IsFineGrained(const Chain& body, const Op& matmul) {
 
 void MarkSerial(const Chain& body, StitchProgram& program) {
   if (SharesBuffers(body)) return;
-  for (StitchPhase& phase : program.phases) {
-    for (StitchLoop& loop : phase.loops) loop.serial = IsSerial(body, program, loop);
-    for (StitchLoop& loop : phase.flat) loop.serial = IsSerial(body, program, loop);
-  }
+  ForEachLoop(program, [&](StitchLoop& loop, const StitchPhase*) {
+    loop.serial = IsSerial(body, program, loop);
+  });
 }
 
 }  // namespace sinter

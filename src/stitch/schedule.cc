@@ -221,10 +221,9 @@ std::vector<Composition> CompositionsOf(const Chain& body, const StitchProgram& 
                                         const StitchSchedule& schedule) {
   std::vector<Composition> list(body.ops().size(), Composition::kThread);
   // A reduction in no loop is made by each thread for itself.
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) MarkLoop(body, program, schedule, loop, list);
-    for (const StitchLoop& loop : phase.flat) MarkLoop(body, program, schedule, loop, list);
-  }
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase*) {
+    MarkLoop(body, program, schedule, loop, list);
+  });
   return list;
 }
 

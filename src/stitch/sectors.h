@@ -96,7 +96,22 @@ Index AddressOf(const Position& at, const std::vector<Stride>& strides, IndexSpa
 // Evaluations: how often a thread computes each op for one element of a loop. A serial reduction
 // repeats its operands, and nested reductions multiply.
 
+// A value at one place, which a loop computes, reads from memory or takes from shared memory.
+struct Statement {
+  double turns = 0;  // iterations for one element of the loop; 0: the result of a reduction that
+                     // the unit's threads or an earlier phase have made
+  bool by_element =
+      true;  // false: its place is the same for all elements: `turns` count for the unit
+  bool in_loop = false;  // inside a thread's own reduction
+  bool taken = false;    // handed over by an earlier loop of the unit
+  Position in_unit;      // taken: the place in the unit's part of the value
+};
+
 struct Evaluations {
+  // By value and canonical place: a value that several ops read at one place is computed once.
+  std::map<ElementKey, Statement> statements;
+  IndexSpace space;  // of the places
+  IndexVar unit = -1, element = -1;
   std::vector<double> times;  // by op; for a reduction or product: elements that it reduces
   double steps = 0;           // of all serial reductions, one after another
   // By input: memory accesses for one element, in vectors of 1, 2, 4 and 8.
@@ -112,13 +127,16 @@ struct Evaluations {
   double DivisionsOf(ValueId input, int vector) const;
   // Elements of a vector of `vector` that share each value of `id`: computed once for all of them.
   int SharedBy(ValueId id, int vector) const;
+  // How often a unit's threads together make a statement, in vectors of `vector`. The loop is over
+  // a unit's elements.
+  double TripsOf(const std::pair<const ElementKey, Statement>& one, int vector) const;
 };
 
-// A value that several ops read at one place is computed once. `units`: the loop is over units'
-// elements. `pace` (may be null) takes one step a visit. `pixels`: results of the program's windows
-// that a thread makes at once, for which it computes once what they share.
+// `phase`: the phase of which `loop` is a loop over units' elements; null: it is over all elements.
+// `pace` (may be null) takes one step a visit. `pixels`: results of the program's windows that a
+// thread makes at once, for which it computes once what they share.
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
-                          bool units, Pace* pace = nullptr, int pixels = 1);
+                          const StitchPhase* phase, Pace* pace = nullptr, int pixels = 1);
 
 }  // namespace sinter
 

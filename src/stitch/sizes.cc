@@ -82,13 +82,11 @@ int64_t UnitRounds(const StitchProgram& program, const StitchSchedule& schedule,
 
 int RowSlots(const StitchProgram& program) {
   size_t slots = 0;
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) {
-      size_t rows = 0;
-      for (const StitchRoot& root : loop.roots) rows += root.kind == StitchRoot::kRow;
-      slots = std::max(slots, rows);
-    }
-  }
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase*) {
+    size_t rows = 0;
+    for (const StitchRoot& root : loop.roots) rows += root.kind == StitchRoot::kRow;
+    slots = std::max(slots, rows);
+  });
   return static_cast<int>(slots);
 }
 

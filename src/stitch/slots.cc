@@ -93,27 +93,26 @@ Index PlaceOf(const Position& at, const std::vector<int64_t>& strides) {
 }
 
 // By loop of a phase, each made when it is first needed.
-using PassWalks = std::map<size_t, PassWalk>;
+using LoopWalks = std::map<size_t, Evaluations>;
 
 // Whether padded rows have fewer bank conflicts for the readers.
 bool IsTurned(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
-              const StitchHand& hand, PassWalks& walks, Pace* pace) {
+              const StitchHand& hand, LoopWalks& walks, Pace* pace) {
   const std::vector<Dim>& dims = body.op(hand.value).type.dims;
   if (RowOf(program, dims) == 0 || TakesRow(body.op(hand.value))) return false;
   const int64_t bytes = SizeOf(HandedType(body, hand.value));
   double plain = 0, padded = 0;
   for (size_t loop = hand.made + 1; loop <= hand.last; ++loop) {
     const auto [known, fresh] = walks.try_emplace(loop);
-    PassWalk& walk = known->second;
-    if (fresh) walk = WalkPass(body, program, phase, loop, 1, pace);
-    for (auto at = walk.touches.lower_bound({hand.value, {}});
-         at != walk.touches.end() && at->first.first == hand.value; ++at) {
-      const PassTouch& touch = at->second;
-      if (!touch.taken) continue;
+    Evaluations& walk = known->second;
+    if (fresh) walk = EvaluationsOf(body, program, phase.loops[loop], &phase, pace);
+    for (auto at = walk.statements.lower_bound({hand.value, {}});
+         at != walk.statements.end() && at->first.first == hand.value; ++at) {
+      if (!at->second.taken) continue;
       for (const int64_t pad : {int64_t{0}, std::max<int64_t>(1, 4 / bytes)}) {
-        const Index place = PlaceOf(touch.place, StridesOf(program, dims, pad));
+        const Index place = PlaceOf(at->second.in_unit, StridesOf(program, dims, pad));
         const auto cycles = BankCycles(walk.space, place, walk.element, 1, bytes).cycles;
-        (pad == 0 ? plain : padded) += touch.trips * static_cast<double>(cycles);
+        (pad == 0 ? plain : padded) += walk.TripsOf(*at, 1) * static_cast<double>(cycles);
       }
     }
   }
@@ -164,7 +163,7 @@ void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& p
   phase.hands = FindHands(phase);
   if (phase.hands.empty()) return;
   const Dominance tree(phase);
-  PassWalks walks;
+  LoopWalks walks;
   std::vector<const StitchHand*> latest;  // the latest hand-over in each slot
   for (StitchHand& hand : phase.hands) {
     hand.turned = IsTurned(body, program, phase, hand, walks, pace);
@@ -331,9 +330,8 @@ HandRead ReadOfHanded(const Chain& body, const StitchProgram& program, ValueId i
 
 bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id) {
   const Op& op = body.op(id);
-  const ReduceUse use = program.uses[static_cast<size_t>(id)];
-  if (use == ReduceUse::kStep) return true;
-  if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return false;
+  if (TakesRow(op)) return true;
+  if (IsJoined(program, id)) return false;
   if (op.kind == OpKind::kScalar || op.kind == OpKind::kIota) return false;
   if (op.kind == OpKind::kScatter) return false;
   return program.owner >= 0 && program.tile.axis < 0 && CutUnits(program, op.type.dims).ok();

@@ -46,9 +46,6 @@ absl::Status CheckFieldsTogether(const StitchSchedule& s, bool cooperative) {
   if ((s.keep_values || s.keep_alike) && !s.keep_inputs) {
     return FailedPrecondition("keep_values or keep_alike without keep_inputs");
   }
-  if (!s.handed.empty() && s.cluster > 1) {
-    return RefuseField("cluster", s.cluster, "with values handed over is not", 1);
-  }
   if (cooperative) return absl::OkStatus();
   if (s.column_cluster > 1 || s.join_all || s.hold_bytes > 0) {
     return FailedPrecondition("column_cluster ", s.column_cluster, ", join_all ", s.join_all,

@@ -89,7 +89,7 @@ absl::Status SetTile(const Chain& body, const UnitTile& tile, StitchProgram& pro
 std::vector<ValueId> TileOwners(const Chain& body, const StitchProgram& flat) {
   if (!MayTurn(body) || flat.phases.size() != 1 || flat.phases[0].flat.size() != 1) return {};
   const std::vector<Dim>& dims = body.output_type(0).dims;
-  const Evaluations read = EvaluationsOf(body, flat, flat.phases[0].flat[0], false);
+  const Evaluations read = EvaluationsOf(body, flat, flat.phases[0].flat[0], nullptr);
   std::map<int, double> bytes;  // by axis, of the inputs that lie along it
   for (const MemoryTouch& touch : read.touches) {
     if (touch.input < 0 || touch.by_ids || !touch.inner.empty()) continue;
@@ -136,7 +136,8 @@ std::vector<StagedInput> StagedInputsOf(const Chain& body, const StitchProgram& 
   std::map<ValueId, std::pair<MemoryTouch, int64_t>> places;  // with the elements of the loop
   std::set<ValueId> others;                                   // read at several places
   for (const StitchLoop& loop : program.phases[0].loops) {
-    for (MemoryTouch& touch : EvaluationsOf(body, program, loop, true, pace).touches) {
+    const Evaluations read = EvaluationsOf(body, program, loop, &program.phases[0], pace);
+    for (const MemoryTouch& touch : read.touches) {
       if (touch.input < 0) continue;
       const ValueId id = touch.input;
       if (touch.by_ids || !touch.inner.empty()) others.insert(id);

@@ -101,11 +101,7 @@ class Finder {
   }
 
   bool IsAt(const Position& at, const Position& place) {
-    if (at.size() != place.size()) return false;
-    for (size_t i = 0; i < at.size(); ++i) {
-      if (!(space_.Canonical(at[i]) == space_.Canonical(place[i]))) return false;
-    }
-    return true;
+    return space_.Canonical(at) == space_.Canonical(place);
   }
 
   bool ReadsItsWindow(ValueId id) {
@@ -123,9 +119,7 @@ class Finder {
     ++visits_;
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kInput || op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
-      row_.divided |= std::any_of(at.begin(), at.end(), [&](const Index& index) {
-        return space_.MovesWith(index, pixel_);
-      });
+      row_.divided |= space_.MovesWith(at, pixel_);
       return false;
     }
     if (op.kind == OpKind::kWindow && IsAt(at, place)) {

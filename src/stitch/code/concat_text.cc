@@ -83,7 +83,7 @@ absl::StatusOr<Emitted> StitchEmitter::JoinedOneByOne(ValueId id, const Position
   for (const Index& index : at) {
     moved.push_back(space().WithLoop(space().Canonical(index), all, one));
   }
-  for (const IndexVar read : space().ReadsIn(Canonical(at))) {
+  for (const IndexVar read : space().ReadsIn(space().Canonical(at))) {
     const IndexVar of_one = space().WithLoop(Index::Of(read), all, one).terms()[0].first;
     const std::string each = space().var(read).name;
     if (of_one == read) continue;
@@ -119,7 +119,7 @@ bool StitchEmitter::FindReads(ValueId id, const Position& at, std::vector<SideRe
     case OpKind::kScalar:
       return true;
     case OpKind::kInput: {
-      const ElementKey key = {id, Canonical(at)};
+      const ElementKey key = {id, space().Canonical(at)};
       const bool known = std::any_of(reads->begin(), reads->end(),
                                      [&](const SideRead& read) { return read.key == key; });
       if (known) return true;

@@ -43,12 +43,6 @@ void StitchEmitter::SetKept(const Kept& kept) {
   computed_.clear();
 }
 
-Position StitchEmitter::Canonical(const Position& at) {
-  Position canonical;
-  for (const Index& index : at) canonical.push_back(space().Canonical(index));
-  return canonical;
-}
-
 Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& strides) {
   return AddressOf(at, strides, space());
 }
@@ -60,7 +54,7 @@ void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const Ele
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
-  const ElementKey key = {id, Canonical(at)};
+  const ElementKey key = {id, space().Canonical(at)};
   if (const Emitted* found = Find(key)) return *found;
   const auto alike = kept_.alike.find(key);
   if (alike != kept_.alike.end()) {
@@ -89,7 +83,7 @@ absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
 
 absl::StatusOr<Emitted> StitchEmitter::PullOperand(ValueId id, const Position& at) {
   const ValueId operand = body_.op(id).operands[0];
-  const Position canonical = Canonical(at);
+  const Position canonical = space().Canonical(at);
   used_.reads[{operand, canonical}].insert({id, canonical});
   return Pull(operand, at);
 }
@@ -146,7 +140,7 @@ std::map<ValueId, std::string> StitchEmitter::TakeStaged() {
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
-  const auto chosen = chosen_.find({id, Canonical(at)});
+  const auto chosen = chosen_.find({id, space().Canonical(at)});
   if (chosen != chosen_.end()) return chosen->second;
   const auto staged = staged_.find(id);
   if (staged == staged_.end()) return Read(id, at);
@@ -170,7 +164,7 @@ MemoryPlace StitchEmitter::PlaceOf(ValueId id) const {
 }
 
 ElementKey StitchEmitter::NoteLeft(ValueId id, const Position& at) {
-  return *used_.left.insert({id, Canonical(at)}).first;
+  return *used_.left.insert({id, space().Canonical(at)}).first;
 }
 
 // From memory.
@@ -188,7 +182,7 @@ Emitted StitchEmitter::Read(ValueId id, const Position& at) {
                                 IndexText(space(), address, element(), vector), "])"),
                    vector, depth, MovesWithUnit(address));
   }
-  const ElementKey key = {id, Canonical(at)};
+  const ElementKey key = {id, space().Canonical(at)};
   if (depth == kElementDepth) {
     NoteUse(used_.inputs, key);
     const auto kept = kept_.inputs.find(key);
@@ -211,15 +205,20 @@ absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at)
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Drawn(const Op& op, const Position& at) {
-  SINTER_ASSIGN_OR_RETURN(const Emitted seed, Pull(op.operands[0], {}));
-  SINTER_ASSIGN_OR_RETURN(const Emitted offset, Pull(op.operands[1], {}));
-  const Index index = space().Canonical(LinearIndex(op.type.dims, at));
-  const bool vector = AlongVector(space(), index, element(), width()) != Along::kUniform;
+  SINTER_ASSIGN_OR_RETURN(const Emitted seed,
+                          Pull(op.operands[0], PullPosition(body_, op, 0, at, space())));
+  SINTER_ASSIGN_OR_RETURN(const Emitted offset,
+                          Pull(op.operands[1], PullPosition(body_, op, 1, at, space())));
+  const auto first = static_cast<std::ptrdiff_t>(LeadingRankOf(body_, op));
+  const Index index = space().Canonical(LinearIndex(
+      {op.type.dims.begin() + first, op.type.dims.end()}, Position(at.begin() + first, at.end())));
+  const bool moves = AlongVector(space(), index, element(), width()) != Along::kUniform;
   return Declare("float",
-                 absl::StrCat("uniform_at(", seed.name, ", ", offset.name, ", ",
-                              IndexText(space(), index, element(), vector), ")"),
-                 vector, std::max({seed.depth, offset.depth, LoadDepth(index)}),
-                 MovesWithUnit(index));
+                 absl::StrCat("uniform_at(", seed.Each(), ", ", offset.Each(), ", ",
+                              IndexText(space(), index, element(), moves), ")"),
+                 moves || seed.vector || offset.vector,
+                 std::max({seed.depth, offset.depth, LoadDepth(index)}),
+                 MovesWithUnit(index) || seed.of_unit || offset.of_unit);
 }
 
 Compound StitchEmitter::Compounded(ValueId id) const {
@@ -259,7 +258,7 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   int depth = kPhaseDepth;
   for (Operand& operand : operands) {
     SINTER_ASSIGN_OR_RETURN(operand.value, Pull(operand.id, operand.at));
-    used_.reads[{operand.id, Canonical(operand.at)}].insert({id, Canonical(at)});
+    used_.reads[{operand.id, space().Canonical(operand.at)}].insert({id, space().Canonical(at)});
     names.push_back(operand.value.Each());
     vector |= operand.value.vector;
     of_unit |= operand.value.of_unit;
@@ -268,7 +267,7 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   for (const Operand& operand : operands) {
     const Emitted& value = operand.value;
     if (!of_unit || value.of_unit || !value.vector || value.depth != kElementDepth) continue;
-    NoteUse(used_.alike, {operand.id, Canonical(operand.at)});
+    NoteUse(used_.alike, {operand.id, space().Canonical(operand.at)});
   }
   const char* word = WordName(op.type.dtype);
   if (compound.function != Compound::kNone) {
@@ -370,7 +369,7 @@ absl::StatusOr<Emitted> StitchEmitter::Windowed(ValueId id, const Position& at) 
   if (inside.empty()) return Pull(op.operands[0], from);
   // Several taps of several results meet one pixel.
   const Position place = {at[0], pixel.row, pixel.column, at[5]};
-  const ElementKey key = {id, Canonical(place)};
+  const ElementKey key = {id, space().Canonical(place)};
   if (const Emitted* found = Find(key)) return *found;
   SINTER_ASSIGN_OR_RETURN(const Emitted fill, Pull(op.operands[1], {}));
   const bool uniform =

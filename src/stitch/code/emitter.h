@@ -114,7 +114,6 @@ class StitchEmitter : public ScopedText {
   Index Address(const Position& at, const std::vector<Stride>& strides);
 
  private:
-  Position Canonical(const Position& at);
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
   Emitted Read(ValueId id, const Position& at);

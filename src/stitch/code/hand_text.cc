@@ -25,6 +25,34 @@ std::string LayoutName(const StagedPlace& place, int units) {
                           place.chunk, place.mask);
 }
 
+// A lambda that gives the id of a number. In the innermost scope.
+absl::StatusOr<std::string> IdAt(const Chain& body, StitchEmitter& emitter, ValueId ids) {
+  const std::string counter = emitter.NewName("k");
+  const IndexVar k = emitter.space().AddLoop(counter, 0, emitter.innermost() + 1);
+  emitter.OpenScope();
+  const absl::StatusOr<Emitted> id =
+      emitter.Pull(ids, PositionIn(body.op(ids).type.dims, k, emitter.space()));
+  const std::string inside = emitter.CloseScope();
+  SINTER_RETURN_IF_ERROR(id.status());
+  return absl::StrCat("[&](long long ", counter, ") {\n", inside, "return ", id->Each(), ";\n}");
+}
+
+std::string CountOfIds(const Chain& body, ValueId ids) {
+  const std::vector<Dim>& dims = body.op(ids).type.dims;
+  return absl::StrCat(ElementsPerM(dims), "ll", SymbolicAxis(dims) >= 0 ? " * m" : "");
+}
+
+// The first scatter by the same ids into as many rows: what is asked for one holds for all.
+ValueId FirstAlike(const Chain& body, ValueId scatter) {
+  const Op& op = body.op(scatter);
+  ValueId first = 0;
+  while (body.op(first).kind != OpKind::kScatter || body.op(first).operands[1] != op.operands[1] ||
+         body.op(first).type.dims[0] != op.type.dims[0]) {
+    ++first;
+  }
+  return first;
+}
+
 }  // namespace
 
 HandText::HandText(const StitchCode& code, const StitchProgram& program)
@@ -108,46 +136,19 @@ std::string StagedText::Text(const std::map<ValueId, std::string>& from) const {
   return text + "    __syncthreads();\n";
 }
 
-absl::StatusOr<std::string> ScatterText::IdAt(ValueId ids) {
-  const std::string counter = emitter_.NewName("k");
-  const IndexVar k = emitter_.space().AddLoop(counter, 0, emitter_.innermost() + 1);
-  emitter_.OpenScope();
-  const absl::StatusOr<Emitted> id =
-      emitter_.Pull(ids, PositionIn(body_.op(ids).type.dims, k, emitter_.space()));
-  const std::string inside = emitter_.CloseScope();
-  SINTER_RETURN_IF_ERROR(id.status());
-  return absl::StrCat("[&](long long ", counter, ") {\n", inside, "return ", id->Each(), ";\n}");
-}
-
-std::string ScatterText::Count(ValueId ids) const {
-  const std::vector<Dim>& dims = body_.op(ids).type.dims;
-  return absl::StrCat(ElementsPerM(dims), "ll", SymbolicAxis(dims) >= 0 ? " * m" : "");
-}
-
 absl::StatusOr<Emitted> ScatterText::Ask(ValueId ids, const std::string& question, bool vector,
                                          int depth, bool of_unit) {
   std::vector<ScopedText::Scope> inner = emitter_.SetAside(depth);
-  const absl::StatusOr<std::string> id_at = IdAt(ids);
+  const absl::StatusOr<std::string> id_at = IdAt(body_, emitter_, ids);
   Emitted answer;
   if (id_at.ok()) {
-    answer = emitter_.Declare("bool", absl::StrCat(question, ", ", Count(ids), ", ", *id_at, ")"),
-                              vector, depth, of_unit);
+    answer = emitter_.Declare(
+        "bool", absl::StrCat(question, ", ", CountOfIds(body_, ids), ", ", *id_at, ")"), vector,
+        depth, of_unit);
   }
   emitter_.Resume(std::move(inner));
   SINTER_RETURN_IF_ERROR(id_at.status());
   return answer;
-}
-
-// The first scatter by the same ids into as many rows: what is asked for one holds for all.
-ValueId ScatterText::FirstAlike(ValueId scatter) const {
-  const Op& op = body_.op(scatter);
-  ValueId first = 0;
-  while (body_.op(first).kind != OpKind::kScatter ||
-         body_.op(first).operands[1] != op.operands[1] ||
-         body_.op(first).type.dims[0] != op.type.dims[0]) {
-    ++first;
-  }
-  return first;
 }
 
 absl::StatusOr<ScatterText::Place> ScatterText::Written(ValueId scatter, const Position& at) {
@@ -163,8 +164,7 @@ absl::StatusOr<ScatterText::Place> ScatterText::Written(ValueId scatter, const P
   const int depth = std::max(id.depth, emitter_.LoadDepth(number));
   const Dim rows = op.type.dims[0];
   const std::string count = rows.symbolic ? "m" : absl::StrCat(rows.value);
-  ElementKey key{FirstAlike(scatter), {}};
-  for (const Index& index : own) key.second.push_back(space.Canonical(index));
+  const ElementKey key{FirstAlike(body_, scatter), space.Canonical(own)};
   Emitted stored;
   if (const Emitted* found = emitter_.Find(key)) {
     stored = *found;

@@ -76,11 +76,6 @@ class ScatterText {
   absl::StatusOr<Place> Left(ValueId scatter, const Position& at);
 
  private:
-  // A lambda that gives the id of a number. In the innermost scope.
-  absl::StatusOr<std::string> IdAt(ValueId ids);
-  // How many ids there are.
-  std::string Count(ValueId ids) const;
-  ValueId FirstAlike(ValueId scatter) const;
   // Declares the answer to `question`, a call without its ids, in the scope of `depth`.
   absl::StatusOr<Emitted> Ask(ValueId ids, const std::string& question, bool vector, int depth,
                               bool of_unit);

@@ -16,6 +16,9 @@ namespace {
 constexpr double kDearIssue = 5;     // issue slots of an element from which a value is kept
 constexpr double kSpecialIssue = 4;  // issue slots of one special function instruction
 
+// Chooses values that several passes compute, and that a value computed by only one pass reads.
+// They are expensive to compute again from the values that are read or kept. Operands come before
+// the values made from them.
 class Keeper {
  public:
   Keeper(const Chain& body, const Used& used)
@@ -72,12 +75,12 @@ class Keeper {
   std::set<ElementKey> kept_;
 };
 
-}  // namespace
-
-bool Walks(const IndexSpace& space, const ElementKey& key, IndexVar var) {
-  return std::any_of(key.second.begin(), key.second.end(),
-                     [&](const Index& index) { return space.MovesWith(index, var); });
+std::string PackDeclaration(const Op& input, const std::string& name, const PassShape& shape) {
+  return absl::Substitute("Pack<$0, $1> $2[$3];\n", ElementTypeName(input.type.dtype), shape.width,
+                          name, shape.turns);
 }
+
+}  // namespace
 
 int64_t HoldText::RoundBytes(const ElementKey& key, const PassShape& shape) const {
   const int64_t pack = shape.width * SizeOf(code_.body->op(key.first).type.dtype);
@@ -97,7 +100,7 @@ void HoldText::Choose(const std::vector<std::vector<ElementKey>>& keys, const El
   for (auto it = held_.begin(); it != held_.end();) {
     const auto loop = std::find_if(loops.all().begin(), loops.all().end(),
                                    [&, key = it->first](const ElementLoop& one) {
-                                     return !one.shape.flat && Walks(space, key, one.var);
+                                     return !one.shape.flat && space.MovesWith(key.second, one.var);
                                    });
     if (it->second.first == it->second.last || loop == loops.all().end()) {
       it = held_.erase(it);
@@ -162,7 +165,7 @@ Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
     if (inputs && taken && passes.size() > 1) kept.values[key] = emitter_.NewName("kept");
   }
   if (!values) return kept;
-  for (const ElementKey& key : ValuesWorthKeeping(*code_.body, used)) {
+  for (const ElementKey& key : Keeper(*code_.body, used).Choose()) {
     kept.values[key] = emitter_.NewName("kept");
   }
   return kept;
@@ -186,7 +189,7 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
     std::string reads, takes, leaves;
     bool taken = false;
     for (const auto& [key, name] : kept.inputs) {
-      if (!Walks(emitter_.space(), key, loop.var)) continue;
+      if (!emitter_.space().MovesWith(key.second, loop.var)) continue;
       const Op& op = code_.body->op(key.first);
       if (batch == nullptr) {
         emitter_.Append(absl::StrCat("    ", PackDeclaration(op, name, loop.shape)));
@@ -219,7 +222,7 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
     }
     emitter_.Append(around(leaves));
     for (const auto& [key, name] : kept.values) {
-      if (!Walks(emitter_.space(), key, loop.var)) continue;
+      if (!emitter_.space().MovesWith(key.second, loop.var)) continue;
       emitter_.Add(absl::StrCat(WordName(code_.body->op(key.first).type.dtype), " ", name, "[",
                                 loop.shape.turns, "][", loop.shape.width, "];"));
     }
@@ -247,7 +250,7 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
   std::string declared;
   absl::Status status;
   for (const auto& [key, passes] : used.alike) {
-    if (!Walks(emitter_.space(), key, loop.var)) continue;
+    if (!emitter_.space().MovesWith(key.second, loop.var)) continue;
     const std::string name = emitter_.NewName("alike");
     const Op& op = code_.body->op(key.first);
     names[key] = name;
@@ -272,12 +275,6 @@ absl::Status KeepText::ComputeAlikeOf(const ElementLoop& loop, const Used& used,
   return absl::OkStatus();
 }
 
-std::string KeepText::PackDeclaration(const Op& input, const std::string& name,
-                                      const PassShape& shape) {
-  return absl::Substitute("Pack<$0, $1> $2[$3];\n", ElementTypeName(input.type.dtype), shape.width,
-                          name, shape.turns);
-}
-
 std::string KeepText::PackRead(const ElementKey& key, const ElementLoop& loop) {
   const MemoryPlace place = emitter_.PlaceOf(key.first);
   const Index address = emitter_.Address(key.second, *place.strides);
@@ -289,10 +286,6 @@ std::string KeepText::PackRead(const ElementKey& key, const ElementLoop& loop) {
 bool KeepText::OfUnit(const ElementKey& key) {
   const MemoryPlace place = emitter_.PlaceOf(key.first);
   return emitter_.space().MovesWith(emitter_.Address(key.second, *place.strides), emitter_.unit());
-}
-
-std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used) {
-  return Keeper(body, used).Choose();
 }
 
 }  // namespace sinter

@@ -64,9 +64,6 @@ class HoldText {
   bool whole_ = false;  // every round is held
 };
 
-// Whether an element's position depends on a loop variable.
-bool Walks(const IndexSpace& space, const ElementKey& key, IndexVar var);
-
 class KeepText {
  public:
   KeepText(const StitchCode& code, const StitchProgram& program, const ElementLoops& loops,
@@ -93,8 +90,6 @@ class KeepText {
  private:
   absl::Status ComputeAlikeOf(const ElementLoop& loop, const Used& used,
                               std::map<ElementKey, std::string>& names);
-  static std::string PackDeclaration(const Op& input, const std::string& name,
-                                     const PassShape& shape);
   // The expression that reads a pack from memory.
   std::string PackRead(const ElementKey& key, const ElementLoop& loop);
   bool OfUnit(const ElementKey& key);
@@ -105,11 +100,6 @@ class KeepText {
   StitchEmitter& emitter_;
   HoldText holds_;
 };
-
-// Values that several passes compute, and that a value computed by only one pass reads. They are
-// expensive to compute again from the values that are read or kept. Operands come before the values
-// made from them.
-std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used);
 
 // Column reductions in generated source: accumulators before a phase's units, and the join of all
 // blocks' parts after them.
@@ -130,29 +120,6 @@ class ColumnText {
   std::string Join(const StitchPhase& phase, StitchEmitter& emitter) const;
 
  private:
-  // Whether later phases read what other blocks have joined.
-  bool ReadBehind(const StitchPhase& phase) const;
-  // The loop of the phase that makes `column`; null when another phase makes it.
-  static const StitchLoop* LoopIn(const StitchPhase& phase, ValueId column);
-  PassShape ShapeOfColumn(ValueId column) const;
-  // Whether all that a thread holds of it are parts of one column: the program's units are parts of
-  // reductions over everything, and this is one. Others next to it have a column for each element.
-  static bool JoinsHeld(const Chain& body, const StitchProgram& program, ValueId column);
-  static int64_t LoopElements(const StitchProgram& program, ValueId column);  // of a unit
-  std::string Declaration(const ColumnPlace& place) const;
-  std::string Leave(const ColumnPlace& place) const;
-  std::string Gather(const ColumnPlace& place) const;
-  std::string JoinOne(const ColumnPlace& place) const;
-  // Addresses of a block's part: in the launch's scratch, in shared memory for its cluster; and of
-  // the results.
-  std::string OwnPart(const ColumnPlace& place) const;
-  std::string BlockPart(const ColumnPlace& place) const;
-  std::string Results(int64_t offset, int output) const;
-  std::string ResultsObject(const ColumnPlace& place) const;
-  // The type of a column in a part, and the operation that joins two.
-  const char* WordOf(const ColumnPlace& place) const;
-  const char* JoinOf(const ColumnPlace& place) const;
-
   const StitchCode& code_;
   const StitchProgram& program_;
   const std::vector<ColumnPlace> places_;

@@ -25,9 +25,6 @@ struct Emitted {
   std::string Each() const { return vector ? name + "[e]" : name; }
 };
 
-// An element (or a vector of elements) of a value.
-using ElementKey = std::pair<ValueId, Position>;
-
 constexpr int kPhaseDepth = 0, kUnitDepth = 1, kElementDepth = 2;
 
 // Not thread-safe.

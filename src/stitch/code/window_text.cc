@@ -76,8 +76,7 @@ absl::Status WindowText::Reduce(ValueId id) {
       emitter_.Add(
           absl::StrCat(emitter_.EachText(), sum, "[e] *= ", FloatText(MeanRest(count)), ";"));
     }
-    Position at = At(pixel);
-    for (Index& index : at) index = emitter_.space().Canonical(index);
+    const Position at = emitter_.space().Canonical(At(pixel));
     emitter_.Remember({id, at}, Emitted{sum, true, emitter_.innermost()});
   }
   return absl::OkStatus();

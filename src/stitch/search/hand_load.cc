@@ -17,13 +17,22 @@ namespace {
 constexpr double kWorth = 0.1, kRepeated = 1.5;
 constexpr size_t kMostAlone = 2;  // values that are tried by themselves
 
+// The work of a unit's threads together, counted element by element.
+struct UnitWork {
+  double issue = 0, special = 0;
+  double serial_issue = 0;   // of a thread's vector, in its serial reductions
+  double shared_cycles = 0;  // of warps
+};
+
+// Depends only on the schedule's vector and on whether it keeps values.
 class HandCounter {
  public:
   HandCounter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-              Pace* pace)
+              LoopEvaluations& times, Pace* pace)
       : body_(body),
         program_(program),
         schedule_(schedule),
+        times_(times),
         pace_(pace),
         precisions_(PrecisionsOf(body)),
         layout_(program.handed.empty() ? HandLayout() : LayOutHands(body, program, schedule)) {}
@@ -31,42 +40,40 @@ class HandCounter {
   UnitWork Count() {
     for (size_t phase = 0; phase < program_.phases.size(); ++phase) {
       computed_.clear();
-      for (size_t loop = 0; loop < program_.phases[phase].loops.size(); ++loop) {
-        CountPass(phase, loop);
-      }
+      for (const StitchLoop& loop : program_.phases[phase].loops) CountPass(phase, loop);
     }
     return work_;
   }
 
  private:
-  void CountPass(size_t phase, size_t number) {
-    const StitchPhase& of = program_.phases[phase];
-    const StitchLoop& loop = of.loops[number];
+  void CountPass(size_t phase, const StitchLoop& loop) {
     const int width = LoopVector(body_, schedule_, loop);
     const double vectors = static_cast<double>(loop.elements) / width;
-    PassWalk walk = WalkPass(body_, program_, of, number, width, pace_);
+    Evaluations& walk = times_.at(&loop);
     std::set<ValueId> computed;
-    for (const auto& [key, touch] : walk.touches) {
+    for (const auto& one : walk.statements) {
       Step(pace_);
-      if (touch.trips == 0) continue;
+      const auto& [key, statement] = one;
+      const double trips = walk.TripsOf(one, width);
+      if (trips == 0) continue;
       double issue = 0;
-      if (touch.taken) {
-        issue = CountAccess(phase, key.first, touch.place, touch.trips, width, walk);
+      if (statement.taken) {
+        issue = CountAccess(phase, key.first, statement.in_unit, trips, width, walk);
       } else {
-        OpCost cost = CostOf(key.first, touch);
+        OpCost cost = CostOf(key.first, statement);
         const Op& op = body_.op(key.first);
         if (op.kind == OpKind::kInput) {
           const Index address = AddressOf(key.second, op.strides, walk.space);
           const int accesses = AccessesOfVector(walk.space, address, walk.element, width);
           cost.issue += double{kMemoryInstructions} * accesses / width;
         }
-        issue = cost.issue * touch.trips;
-        work_.special += cost.special * touch.trips;
-        if (touch.in_loop) work_.serial_issue += cost.special * touch.trips / vectors;
+        issue = cost.issue * trips;
+        work_.special += cost.special * trips;
+        if (statement.in_loop) work_.serial_issue += cost.special * trips / vectors;
         computed.insert(key.first);
       }
       work_.issue += issue;
-      if (touch.in_loop) work_.serial_issue += issue / vectors;
+      if (statement.in_loop) work_.serial_issue += issue / vectors;
     }
     for (const StitchRoot& root : loop.roots) {
       if (root.kind == StitchRoot::kHand) CountLeaving(phase, root.value, width, walk);
@@ -74,14 +81,14 @@ class HandCounter {
     computed_.insert(computed.begin(), computed.end());
   }
 
-  OpCost CostOf(ValueId id, const PassTouch& touch) const {
+  OpCost CostOf(ValueId id, const Statement& statement) const {
     const Op& op = body_.op(id);
     const bool input = op.kind == OpKind::kInput;
-    if (!input && schedule_.keep_values && !touch.in_loop && computed_.count(id) > 0) return {};
+    if (!input && schedule_.keep_values && !statement.in_loop && computed_.count(id) > 0) return {};
     return CostOfOp(body_, precisions_, id);
   }
 
-  void CountLeaving(size_t phase, ValueId id, int width, PassWalk& walk) {
+  void CountLeaving(size_t phase, ValueId id, int width, Evaluations& walk) {
     const Op& op = body_.op(id);
     const std::vector<Dim>& dims = body_.op(TakesRow(op) ? op.operands[0] : id).type.dims;
     const absl::StatusOr<UnitCut> cut = CutUnits(program_, dims);
@@ -94,7 +101,7 @@ class HandCounter {
 
   // Instructions of `trips` accesses.
   double CountAccess(size_t phase, ValueId id, const Position& at, double trips, int width,
-                     PassWalk& walk) {
+                     Evaluations& walk) {
     const std::vector<HandPlace>& places = layout_.phases[phase];
     const auto place = std::find_if(places.begin(), places.end(),
                                     [&](const HandPlace& one) { return one.value == id; });
@@ -109,6 +116,7 @@ class HandCounter {
   const Chain& body_;
   const StitchProgram& program_;
   const StitchSchedule& schedule_;
+  LoopEvaluations& times_;
   Pace* const pace_;
   const std::vector<Precision>& precisions_;
   const HandLayout layout_;
@@ -127,16 +135,18 @@ class Repeats {
         trips_(body.ops().size()) {
     StitchSchedule widest;
     widest.vector = WidestVector(body);
-    for (const StitchPhase& phase : program.phases) {
-      for (size_t i = 0; i < phase.loops.size(); ++i) {
-        const int width = LoopVector(body, widest, phase.loops[i]);
-        for (const auto& [key, touch] : WalkPass(body, program, phase, i, width, pace).touches) {
-          if (touch.taken) continue;
-          trips_[static_cast<size_t>(key.first)] += touch.trips;
-          total_ += touch.trips * OwnCost(key.first);
-        }
+    ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase* phase) {
+      if (phase == nullptr) return;
+      const int width = LoopVector(body, widest, loop);
+      const Evaluations walk = EvaluationsOf(body, program, loop, phase, pace);
+      for (const auto& one : walk.statements) {
+        if (one.second.taken) continue;
+        const ValueId id = one.first.first;
+        const double trips = walk.TripsOf(one, width);
+        trips_[static_cast<size_t>(id)] += trips;
+        total_ += trips * OwnCost(id);
       }
-    }
+    });
   }
 
   // Instructions that handing `id` over saves; 0 where too few.
@@ -170,8 +180,7 @@ class Repeats {
   // around it, an upper bound of the repetitions.
   double ConeCost(ValueId id, double trips, double times, std::set<ValueId>& seen) const {
     if (!seen.insert(id).second) return 0;
-    const ReduceUse use = program_.uses[static_cast<size_t>(id)];
-    if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return 0;
+    if (IsJoined(program_, id)) return 0;
     const bool handed = std::binary_search(program_.handed.begin(), program_.handed.end(), id);
     if (handed && seen.size() > 1) return kHandInstructions;
     times *= OwnTurns(id);
@@ -217,12 +226,10 @@ std::vector<StitchProgram> WithOneMore(const Chain& body, const StitchProgram& p
 
 }  // namespace
 
-UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-                Pace* pace) {
-  return HandCounter(body, program, schedule, pace).Count();
-}
-
-void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load) {
+void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
+  const UnitWork before = HandCounter(body_, base_, schedule, times_, pace_).Count();
+  const UnitWork after = HandCounter(body_, program_, schedule, handed_times_, pace_).Count();
+  const auto units = static_cast<double>(WorkItems(program_, m_));
   // The load is never less than the count element by element.
   const auto change = [](double now, double was, double by, double& total) {
     total = std::max(now * by, total + (now - was) * by);

@@ -37,12 +37,6 @@ double DistinctAt(const Op& input, int64_t m) {
   return count;
 }
 
-// Whether it is a sub-root, which its readers do not recompute.
-bool IsJoined(const StitchProgram& program, ValueId id) {
-  const ReduceUse use = program.uses[static_cast<size_t>(id)];
-  return use != ReduceUse::kNone && use != ReduceUse::kSerial;
-}
-
 // Collects the ops between a root of `phase` and the sub-roots, inputs and stored results that it
 // reads.
 void Gather(const Chain& body, const StitchProgram& program, const StitchPhase& phase, ValueId id,
@@ -354,14 +348,9 @@ class LoadCounter {
 LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace,
                                    int pixels) {
   LoopEvaluations times;
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) {
-      times[&loop] = EvaluationsOf(body, program, loop, true, pace);
-    }
-    for (const StitchLoop& loop : phase.flat) {
-      times[&loop] = EvaluationsOf(body, program, loop, false, pace, pixels);
-    }
-  }
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase* phase) {
+    times[&loop] = EvaluationsOf(body, program, loop, phase, pace, pixels);
+  });
   return times;
 }
 

@@ -67,16 +67,6 @@ bool LiesTogether(const MemoryTouch& touch) {
   return true;
 }
 
-template <typename Visitor>
-void ForEachLoop(const StitchProgram& program, const Visitor& visit) {
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) visit(loop, true);
-    for (const StitchLoop& loop : phase.flat) {
-      if (loop.apart < 0) visit(loop, false);  // the usual case is in place
-    }
-  }
-}
-
 int64_t ElementsOf(const StitchLoop& loop, int64_t m) {
   return loop.elements * (loop.symbolic ? m : 1);
 }
@@ -88,11 +78,13 @@ std::optional<double> SectorBytesRead(const StitchProgram& program, const LoopEv
   std::set<std::vector<int64_t>> seen;
   double bytes = 0;
   bool by_ids = false;
-  ForEachLoop(program, [&](const StitchLoop& loop, bool units) {
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase* units) {
+    if (loop.apart >= 0) return;  // the usual case is in place
     for (const MemoryTouch& touch : times.at(&loop).touches) {
       if (touch.input != input) continue;
       by_ids |= touch.by_ids;
-      const Box all{ElementsOf(loop, m), units ? WorkItems(program, m) : 1, InnerOf(touch)};
+      const Box all{ElementsOf(loop, m), units != nullptr ? WorkItems(program, m) : 1,
+                    InnerOf(touch)};
       SectorDigits digits = DigitsIn(touch, all);
       if (!seen.insert(PlacesOf(touch, digits)).second) continue;
       bytes += GranulesOf(std::move(digits), touch.bytes, kSectorBytes) * kSectorBytes;
@@ -108,7 +100,9 @@ SectorLoad::SectorLoad(const Chain& body, const StitchProgram& program,
   std::set<ValueId> staged;
   for (const StagedInput& input : program.staged) staged.insert(input.value);
   std::set<std::vector<int64_t>> seen;
-  ForEachLoop(program, [&](const StitchLoop& loop, bool units) {
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase* phase) {
+    if (loop.apart >= 0) return;
+    const bool units = phase != nullptr;
     Strewn strewn{&loop, units, {}, {}};
     for (const MemoryTouch& touch : times.at(&loop).touches) {
       if (units && staged.count(touch.input) > 0) {

@@ -77,21 +77,6 @@ class SectorLoad {
 // HandLoad: how hand-overs through shared memory change a kernel's load.
 
 struct StitchBudget;
-struct StitchLoad;
-
-// The work of a unit's threads together, counted element by element.
-struct UnitWork {
-  double issue = 0, special = 0;
-  double serial_issue = 0;   // of a thread's vector, in its serial reductions
-  double shared_cycles = 0;  // of warps
-};
-// Depends only on the schedule's vector and on whether it keeps values.
-UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
-                Pace* pace);
-
-// Changes `load` from the program without hand-overs, whose units do `before`, to one whose units
-// do `after`. `units`: their number.
-void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load);
 
 // Barriers of a unit's threads for hand-overs, of a warp or of a block, and what waits as long. Row
 // reductions of several warps are barriers too.
@@ -186,6 +171,7 @@ class LoadTable {
     SectorLoad sectors;
   };
 
+  // Changes `load` of the base to that of the program (hand_load.cc).
   void AddHands(const StitchSchedule& schedule, StitchLoad& load);
   Slid& SlidBy(int pixels);
 
@@ -196,14 +182,12 @@ class LoadTable {
   const DeviceModel& model_;
   const StitchConstants& costs_;
   Pace* const pace_;
-  const LoopEvaluations times_;         // of the base's loops
-  const LoopEvaluations handed_times_;  // of the program's, with hand-overs
+  LoopEvaluations times_;         // of the base's loops
+  LoopEvaluations handed_times_;  // of the program's, with hand-overs
   SectorLoad sectors_;
   std::map<int, Slid> slid_;  // by the results that a schedule makes at once
   std::map<std::tuple<int, int, bool, bool, bool, bool>, StitchLoad>
-      counted_;  // by what LoadOfProgram depends on
-  // With hand-overs: by vector and kept values, of the base and of the program.
-  std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;
+      counted_;                  // by what LoadOfProgram depends on
   std::map<int, int> meetings_;  // by the threads of a unit
   const int serial_depth_;
 };

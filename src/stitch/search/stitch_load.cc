@@ -65,16 +65,6 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
       sectors_(body, program, program.handed.empty() ? times_ : handed_times_, m, model),
       serial_depth_(SerialDepthOf(body, program)) {}
 
-void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
-  const auto [works, fresh] = works_.try_emplace({schedule.vector, schedule.keep_values});
-  if (fresh) {
-    works->second = {WorkOf(body_, base_, schedule, pace_),
-                     WorkOf(body_, program_, schedule, pace_)};
-  }
-  const auto units = static_cast<double>(WorkItems(program_, m_));
-  AddHandOver(works->second.first, works->second.second, units, load);
-}
-
 LoadTable::Slid& LoadTable::SlidBy(int pixels) {
   const auto known = slid_.find(pixels);
   if (known != slid_.end()) return known->second;
@@ -141,12 +131,9 @@ bool IsAlike(const Op& input, int64_t elements, int64_t units) {
 int64_t WorkItems(const StitchProgram& program, int64_t m) {
   if (program.owner >= 0) return program.units * (program.units_symbolic ? m : 1);
   int64_t items = 1;
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.flat) {
-      if (loop.apart >= 0) continue;
-      items = std::max(items, loop.elements * (loop.symbolic ? m : 1));
-    }
-  }
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase*) {
+    if (loop.apart < 0) items = std::max(items, loop.elements * (loop.symbolic ? m : 1));
+  });
   return items;
 }
 
@@ -159,9 +146,9 @@ int64_t FlatItems(const StitchProgram& program, const StitchSchedule& schedule, 
 
 int64_t MainElements(const StitchProgram& program) {
   int64_t elements = 1;
-  for (const StitchPhase& phase : program.phases) {
-    for (const StitchLoop& loop : phase.loops) elements = std::max(elements, loop.elements);
-  }
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase* units) {
+    if (units != nullptr) elements = std::max(elements, loop.elements);
+  });
   return elements;
 }
 

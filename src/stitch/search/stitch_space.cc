@@ -19,18 +19,13 @@ constexpr int64_t kMostSplitTurns = 2;  // of a pass whose elements lanes share
 
 using Visitor = std::function<void(const StitchSchedule&, const StitchLoad&)>;
 
-bool HasSerialLoop(const StitchPhase& phase) {
-  const auto serial = [](const StitchLoop& loop) { return loop.serial; };
-  return std::any_of(phase.loops.begin(), phase.loops.end(), serial) ||
-         std::any_of(phase.flat.begin(), phase.flat.end(), serial);
-}
-
 // Elements of the longest reduction that lanes may share; 1 if there is none.
 int64_t LongestShared(const Chain& body, const StitchProgram& program) {
   int64_t longest = 1;
-  if (std::none_of(program.phases.begin(), program.phases.end(), HasSerialLoop)) return longest;
+  bool serial = false;
+  ForEachLoop(program, [&](const StitchLoop& loop, const StitchPhase*) { serial |= loop.serial; });
   for (size_t id = 0; id < body.ops().size(); ++id) {
-    if (program.uses[id] != ReduceUse::kSerial) continue;
+    if (!serial || program.uses[id] != ReduceUse::kSerial) continue;
     longest = std::max(longest, ReducedElements(body, body.op(static_cast<ValueId>(id))));
   }
   return longest;
@@ -198,11 +193,9 @@ class StitchEnumerator {
   // such loops with fewer elements.
   int64_t Shared(const StitchSchedule& s, int64_t main) const {
     if (s.handed.empty()) return main;
-    for (const StitchPhase& phase : program_.phases) {
-      for (const StitchLoop& loop : phase.loops) {
-        main = std::max(main, loop.elements * LoopSplit(s, loop));
-      }
-    }
+    ForEachLoop(program_, [&](const StitchLoop& loop, const StitchPhase* units) {
+      if (units != nullptr) main = std::max(main, loop.elements * LoopSplit(s, loop));
+    });
     return main;
   }
 
@@ -394,11 +387,8 @@ BlocksByRegisters StitchRegisters::UnitBlocks(const StitchSchedule& s, const Sti
 
 // Addresses and conditions of unrolled turns, column results, and reads in flight together.
 int StitchRegisters::OfTurns(const StitchSchedule& s, int turns) const {
-  int at_once = 1;
-  for (const StitchPhase& phase : program_.phases) {
-    if (!phase.loops.empty()) at_once = std::max(at_once, UnitsAtOnce(body_, s, phase));
-  }
-  const int vectors = (at_once - 1) * unit_inputs_ * s.vector / 2;
+  const int more = UnitsAtOnce(body_, s, program_) - 1;
+  const int vectors = more * unit_inputs_ * s.vector / 2;
   return turns * (kTurnRegisters + s.vector * columns_ + vectors);
 }
 

@@ -8,7 +8,7 @@ namespace {
 // The evaluations of the only loop of a kernel without units.
 Evaluations Alone(const Chain& body) {
   const StitchProgram program = Got(MakeStitchProgram(body, -1));
-  return EvaluationsOf(body, program, program.phases[0].flat[0], false);
+  return EvaluationsOf(body, program, program.phases[0].flat[0], nullptr);
 }
 
 TEST(Evaluations, ElementsAreComputedOnce) {
@@ -59,7 +59,7 @@ TEST(Evaluations, RowsOfTheUnitAreThere) {
   const Chain chain = testing::FromText("softmax rows=16 cols=64");
   const StitchProgram program = Got(MakeStitchProgram(chain, testing::FirstReduction(chain, 1)));
   for (const StitchLoop& loop : program.phases[0].loops) {
-    EXPECT_EQ(EvaluationsOf(chain, program, loop, true).steps, 0);
+    EXPECT_EQ(EvaluationsOf(chain, program, loop, &program.phases[0]).steps, 0);
   }
   // The same row asked for by other units: each thread sums it again.
   const Chain mixed = ReadChain(
@@ -67,9 +67,35 @@ TEST(Evaluations, RowsOfTheUnitAreThere) {
   const StitchProgram rows = Got(MakeStitchProgram(mixed, testing::FirstReduction(mixed, 2)));
   double steps = 0;
   for (const StitchLoop& loop : rows.phases[0].loops) {
-    steps = std::max(steps, EvaluationsOf(mixed, rows, loop, true).steps);
+    steps = std::max(steps, EvaluationsOf(mixed, rows, loop, &rows.phases[0]).steps);
   }
   EXPECT_EQ(steps, 4 + 4 * 32);
+}
+
+// exp(x) with its halves changed round, and a sum to own the rows.
+TEST(Evaluations, StatementsSayWhatALaterLoopTakes) {
+  const Chain chain = ReadChain(
+      "x: f32[M,16]; y = exp(x); left = y[:, 0:8]; right = y[:, 8:16];"
+      "out concat(right, left, 1), sum(x, 1)");
+  const ValueId y = OpsOf(chain, OpKind::kUnary).at(0);
+  const StitchProgram program = Got(MakeStitchProgram(chain, OwnerCandidates(chain)[1], {y}));
+  const StitchPhase& phase = program.phases[0];
+  const auto made_of = [&](const StitchLoop& loop) {
+    Evaluations e = EvaluationsOf(chain, program, loop, &phase);
+    std::vector<std::pair<double, bool>> made;  // trips of y, and whether they are taken
+    for (const auto& one : e.statements) {
+      if (one.first.first != y) continue;
+      made.push_back({e.TripsOf(one, 8), one.second.taken});
+      if (!one.second.taken) continue;
+      EXPECT_EQ(e.times[static_cast<size_t>(y)], 0) << "it is not computed again";
+      const int64_t first = e.space.ValueAt(one.second.in_unit.at(0), e.element, 0);
+      EXPECT_TRUE(first == 8 || first == -8) << first;
+    }
+    return made;
+  };
+  using Made = std::vector<std::pair<double, bool>>;
+  EXPECT_EQ(made_of(phase.loops[phase.hands[0].made]), (Made{{16, false}}));
+  EXPECT_EQ(made_of(phase.loops[phase.hands[0].last]), (Made{{16, true}, {16, true}}));
 }
 
 }  // namespace

@@ -167,7 +167,8 @@ TEST(StitchProgram, ResultsOfSegmentsAreStoredWhereTheyAreJoined) {
     EXPECT_EQ(last.elements, 512);
     EXPECT_EQ(last.roots[0].spread, 1);
     EXPECT_EQ(last.roots[1].spread, 128);
-    EXPECT_EQ(EvaluationsOf(body, *program, last, true).steps, 0) << "a group is joined again";
+    EXPECT_EQ(EvaluationsOf(body, *program, last, &program->phases[0]).steps, 0)
+        << "a group is joined again";
   }
   EXPECT_EQ(rows, 1);
 }

@@ -29,7 +29,7 @@ StitchLoad Flat(const Chain& body, int vector, int chunks = 4) {
 TEST(Sectors, DigitsAreThoseOfTheAddress) {
   const Chain chain = Transposed("4, 6, 10", "0, 2, 1");
   const StitchProgram program = *MakeStitchProgram(chain, -1);
-  const Evaluations e = EvaluationsOf(chain, program, program.phases[0].flat[0], false);
+  const Evaluations e = EvaluationsOf(chain, program, program.phases[0].flat[0], nullptr);
   ASSERT_EQ(e.touches.size(), 2u) << "a read and a store";
   for (const MemoryTouch& touch : e.touches) {
     // The address of every element is the sum of its digits' steps.

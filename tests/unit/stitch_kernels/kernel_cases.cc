@@ -317,7 +317,20 @@ void AddFourBits(Cases* cases) {
   const Chain of_packed = ReadChain(
       "scale: const bf16[2,64]; w: const s8[4,512]; "
       "out bf16(dequantize_u4_packed(w, scale, scalar(8)))");
+  const Chain packed_rows = ReadChain(
+      "w: const s8[64,16]; power: const s8[64,1]; "  // the comparison takes no NaN
+      "finite = s8(max(f32(power), 0)); "
+      "out pack_codes(w, rows), pack_scales(bf16(dequantize_e8m0(finite)), rows)");
+  const Chain packed_awq = ReadChain(
+      "w: const s8[32,32]; zero: const s8[2,32]; "
+      "out pack_codes(w, awq), bf16(pack_zeros(zero, awq))");
+  const Chain packed_gptq = ReadChain(
+      "w: const s8[4,256]; zero: const s8[2,32]; "
+      "out pack_codes(w, gptq), f16(pack_zeros(zero, gptq))");
   for (const int width : {1, 2, 8}) {
+    cases->AddWide("packing of rows", packed_rows, width);
+    cases->AddWide("packing of AWQ", packed_awq, width);
+    cases->AddWide("packing of GPTQ", packed_gptq, width);
     cases->AddWide("packed", of_packed, width);
     cases->AddWide("u4", of_u4, width);
     cases->AddWide("e2m1", of_e2m1, width);

@@ -271,33 +271,42 @@ class Machine {
     return sum;
   }
 
+  // What a program makes of the values of its leaves.
+  double ValueOf(const EpilogueProgram& program, const std::vector<double>& leaves) {
+    std::vector<std::vector<uint8_t>> values;
+    std::vector<const void*> inputs;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const DType dtype = program.TypeOf(static_cast<int>(i));
+      values.emplace_back(2 * static_cast<size_t>(SizeOf(dtype)));
+      for (const size_t at : {size_t{0}, values.back().size() / 2}) {
+        Put(dtype, leaves[i], &values.back()[at]);
+      }
+    }
+    for (const std::vector<uint8_t>& bytes : values) inputs.push_back(bytes.data());
+    return (*RunReferenceF64(*program.body, 1, inputs))[0][0];
+  }
+
   // What the program makes of a slot's sums, `expert` -1 where it has none.
   double OfProgram(const GroupedSpec& spec, double y, double up, int64_t m, int64_t t,
                    int64_t expert, int64_t column) {
     const GroupedProduct& p = spec.code.problem;
     const EpilogueProgram& program = p.program;
     if (!program.present()) return y;
-    std::vector<std::vector<uint8_t>> values;
-    std::vector<const void*> inputs;
+    std::vector<double> leaves;
     for (size_t i = 0; i < program.leaves.size(); ++i) {
-      const DType dtype = program.TypeOf(static_cast<int>(i));
       double value = program.leaves[i] == LeafKind::kUp ? up : y;
       if (program.leaves[i] > LeafKind::kUp) {
         const GroupedLeaf& leaf = p.leaves[i];
         const size_t place = (p.HasScales() ? 5 : 3) + static_cast<size_t>(leaf.operand);
         value = leaf.expert != 0 && expert < 0
                     ? 0
-                    : GroupedAt(spec, place, dtype,
+                    : GroupedAt(spec, place, program.TypeOf(static_cast<int>(i)),
                                 m * leaf.row + t * leaf.slot + expert * leaf.expert +
                                     column * leaf.column + leaf.offset);
       }
-      values.emplace_back(2 * static_cast<size_t>(SizeOf(dtype)));
-      for (const size_t at : {size_t{0}, values.back().size() / 2}) {
-        Put(dtype, value, &values.back()[at]);
-      }
+      leaves.push_back(value);
     }
-    for (const std::vector<uint8_t>& bytes : values) inputs.push_back(bytes.data());
-    return (*RunReferenceF64(*program.body, 1, inputs))[0][0];
+    return ValueOf(program, leaves);
   }
 
   // The expert of row m's slot t; -1 if it has none.
@@ -374,7 +383,26 @@ class Machine {
               static_cast<size_t>(SizeOf(dtype)));
   }
 
-  // The score of a row and a key, all steps done.
+  // What the program makes of a score.
+  double ScoreOf(const AttentionSpec& spec, int64_t b, int64_t row, int64_t key, double x) {
+    const AttentionProblem& p = spec.code.problem;
+    if (!p.program.present()) return x;
+    std::vector<double> leaves;
+    size_t term = 0;
+    for (const LeafKind kind : p.program.leaves) {
+      leaves.push_back(kind == LeafKind::kRowIndex      ? static_cast<double>(row)
+                       : kind == LeafKind::kColumnIndex ? static_cast<double>(key)
+                                                        : x);
+      if (kind != LeafKind::kMatrix) continue;
+      const DType dtype = p.TermType(static_cast<int>(term));
+      leaves.back() =
+          Get(dtype, AttentionAt(spec.places[3 + term], p.terms[term], dtype, b, row, key));
+      ++term;
+    }
+    return ValueOf(p.program, leaves);
+  }
+
+  // The score of a row and a key, the program applied.
   double Score(const AttentionSpec& spec, int64_t b, int64_t row, int64_t key) {
     const AttentionProblem& p = spec.code.problem;
     double x = 0;
@@ -382,33 +410,7 @@ class Machine {
       x += Get(p.element, AttentionAt(spec.places[0], p.q, p.element, b, row, i)) *
            Get(p.element, AttentionAt(spec.places[1], p.k, p.element, b, key, i));
     }
-    size_t next = 3;
-    for (const ScoreStep& step : p.steps) {
-      double term = 0;
-      if (step.HasTerm()) {
-        term =
-            Get(step.dtype, AttentionAt(spec.places[next++], step.term, step.dtype, b, row, key));
-      }
-      uint8_t rounded[4];
-      switch (step.kind) {
-        case ScoreStep::kScale:
-          x *= step.number;
-          break;
-        case ScoreStep::kRound:
-          Put(step.dtype, x, rounded);
-          x = Get(step.dtype, rounded);
-          break;
-        case ScoreStep::kAdd:
-          x = static_cast<float>(x + term);
-          break;
-        case ScoreStep::kSelect:
-          x = term != 0 ? x : static_cast<float>(step.number);
-          break;
-        case ScoreStep::kHide:
-          x = term != 0 ? static_cast<float>(step.number) : x;
-          break;
-      }
-    }
+    x = ScoreOf(spec, b, row, key, x);
     return p.causal && key > row + p.diagonal ? -INFINITY : x;
   }
 
