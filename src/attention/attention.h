@@ -1,10 +1,11 @@
-// Attention in one kernel: AttentionProblem, what it computes: softmax(steps(q k^T)) v for each
+// Attention in one kernel: AttentionProblem, what it computes: softmax(program(q k^T)) v for each
 // batch; AttentionSchedule, how.
 #ifndef SINTER_SRC_ATTENTION_ATTENTION_H_
 #define SINTER_SRC_ATTENTION_ATTENTION_H_
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "src/chain/chain.h"
 #include "src/model/search.h"
 #include "src/normal/rules.h"
+#include "src/product/epilogue.h"
+#include "src/stitch/precision.h"
 
 namespace sinter {
 
@@ -40,25 +43,7 @@ struct BatchedMatrix {
   SINTER_FIELDS(BatchedMatrix, row, column, digits);
 };
 
-// One op on every score, in f32. Numbers are part of records and keys: never reused.
-struct ScoreStep {
-  enum Kind : uint8_t {
-    kScale = 0,   // times `number`
-    kRound = 1,   // to the dtype, of 16 bits
-    kAdd = 2,     // a term of dtype, at `term`
-    kSelect = 3,  // where a term is true the score, elsewhere `number`
-    kHide = 4,    // where a term is true `number`, elsewhere the score
-  };
-  Kind kind = kScale;
-  double number = 0;
-  DType dtype = DType::kF32;
-  BatchedMatrix term;
-  bool HasTerm() const { return kind >= kAdd; }
-  SINTER_FIELDS(ScoreStep, kind, number, dtype, term);
-};
-
 constexpr int kMaxScoreTerms = 2;
-constexpr int kMaxScoreSteps = 8;
 // Lower scores become -infinity in a kernel that multiplies scores by log2(e), as PyTorch's do.
 constexpr float kLeastBase2Score = -2.3586e38f;
 constexpr int64_t kMaxHead = 128;             // of q and k, and of v
@@ -74,8 +59,11 @@ struct AttentionProblem {
   int64_t batches = 1;  // of_m: for each of M
   bool of_m = false;
   BatchedMatrix q, k, v, out;
-  std::vector<ScoreStep> steps;  // in the order in which they are applied
-  bool causal = false;           // keys after row + diagonal are hidden
+  // What becomes of a score, in f32; none: nothing. Its matrices lie as `terms` say, in the order
+  // of its inputs.
+  EpilogueProgram program;
+  std::vector<BatchedMatrix> terms;
+  bool causal = false;  // keys after row + diagonal are hidden
   int64_t diagonal = 0;
   bool zero_unseen = false;      // a row that sees no key is 0; else it is NaN
   bool zero_overflowed = false;  // a row whose scores are all below kLeastBase2Score is 0, too
@@ -85,8 +73,11 @@ struct AttentionProblem {
   // Grouped-query attention of one row: makes neighbouring batches that have the same keys and
   // values rows of one batch. Other problems stay as they are.
   void JoinSharedKeys();
-  double Scale() const;  // of a plain one
-  int Terms() const;
+  double Scale() const { return program.affine.scale; }  // of a plain one
+  int Terms() const { return static_cast<int>(terms.size()); }
+  DType TermType(int term) const {
+    return program.TypeOf(program.InputsOf(LeafKind::kMatrix)[static_cast<size_t>(term)]);
+  }
   int64_t BatchesAt(int64_t m) const { return of_m ? batches * m : batches; }
   // INVALID_ARGUMENT naming the field, its value and the bound where no kernel takes it.
   absl::Status Check() const;
@@ -96,7 +87,7 @@ struct AttentionProblem {
   void Write(ByteWriter& w) const { w.Bytes(Canonical()); }
   static absl::StatusOr<AttentionProblem> Read(ByteReader& r) { return FromCanonical(r.Bytes()); }
   SINTER_FIELDS(AttentionProblem, element, result, rows, keys, head, value_head, batches, diagonal,
-                of_m, causal, zero_unseen, zero_overflowed, q, k, v, out, steps);
+                of_m, causal, zero_unseen, zero_overflowed, q, k, v, out, program, terms);
 };
 
 // FindAttention: attention in a chain, in any notation: a batched product, ops on its result, a
@@ -104,13 +95,37 @@ struct AttentionProblem {
 
 constexpr int kMostWalk = 24;  // ops on a way through a chain, walked from each of its ends
 
+// Adds `id` and the values that it is computed from, without the inputs.
+void AddCone(const Chain& chain, ValueId id, std::set<ValueId>* cone);
+
+// Whether a program of scores may compute a unary or binary op.
+bool IsInPrograms(const Op& op);
+
 // A number that is the same for all of a value.
 bool NumberAt(const Chain& chain, ValueId value, double* number);
 
-// Whether those scores of `dims` stay whose key is at most row + diagonal, where `condition` keeps
-// (or, without `keeps`, hides) those for which it holds.
-bool IsCausal(const Chain& chain, ValueId condition, const std::vector<Dim>& dims, bool keeps,
-              int64_t* diagonal);
+// An axis counted from the last one, along which a value is the index plus an offset.
+struct AxisIndex {
+  int axis = -1;  // -1: there is none
+  int64_t offset = 0;
+  bool IsOfMatrix() const { return axis == 0 || axis == 1; }
+};
+
+// `dims`: the dims of the values that the index is read with, of which it has all of the axis. It
+// is of s32, or of f32 without an offset.
+AxisIndex IndexAt(const Chain& chain, ValueId id, const std::vector<Dim>& dims);
+
+// A selection that keeps the scores whose key is at most row + diagonal.
+struct CausalMask {
+  ValueId select = -1;     // -1: there is none
+  ValueId condition = -1;  // of the selection
+  int64_t diagonal = 0;
+};
+
+// The last causal mask among `between`, the values made of the product `scores`, ascending, that a
+// kernel may apply after all other ops without reading it.
+CausalMask FindCausalMask(const Chain& chain, const Users& users, ValueId scores,
+                          const std::vector<ValueId>& between);
 
 // Where operands and results of attention lie: views as strides, axes of batches as digits.
 
@@ -148,6 +163,26 @@ struct AttentionInput {
   ValueId value = -1;
   int64_t offset = 0;  // in elements
 };
+
+// What becomes of scores, and the terms that are read for it.
+struct FoundScores {
+  EpilogueProgram program;
+  std::vector<BatchedMatrix> terms;
+  std::vector<AttentionInput> inputs;  // by term
+  std::set<ValueId> inside;            // values besides that the program computes
+};
+
+// `between`: the product of q and k and all values that are made of it, up to the softmax's
+// operand, ascending. `causal`: the selection among them that the kernel applies without a program;
+// -1: none. A value that is made of indices, or of fewer elements than it has, is computed
+// for each score.
+// INVALID_ARGUMENT naming a value that no kernel reads.
+absl::StatusOr<FoundScores> ScoresOf(const Chain& chain, const std::vector<ValueId>& between,
+                                     ValueId causal);
+
+// By op of its body: how exactly it is computed. An error of a score is one of its probability,
+// which is rounded to 16 bits, so a tanh that is only scaled and added may take a short form.
+std::vector<Precision> ScorePrecisions(const EpilogueProgram& program);
 
 struct FoundAttention {
   AttentionProblem problem;

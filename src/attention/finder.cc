@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <set>
@@ -14,8 +13,6 @@
 namespace sinter {
 namespace {
 
-constexpr double kHiddenBelow = -1e30;  // no score that nothing is added to is as low
-constexpr double kMostScale = 1e6;      // of such a score
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLeastFloat = -std::numeric_limits<float>::max();
 constexpr size_t kMostVisits = 256;  // of a search among sums for the product
@@ -51,7 +48,7 @@ bool Has16Bits(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF
 class Finder {
  public:
   Finder(const Chain& chain, const Users& users, ValueId product)
-      : chain_(chain), users_(users), product_(product), path_{{product}, {}} {}
+      : chain_(chain), users_(users), product_(product), members_{product} {}
 
   // Whether it is attention that a kernel takes. `refused`: as FindAttention has it.
   bool Run(std::map<ValueId, std::string>* refused) {
@@ -65,22 +62,10 @@ class Finder {
   FoundAttention& found() { return found_; }
 
  private:
-  // A step on the way back from the softmax, with the term that it reads, if any, and the dims that
-  // scores have there.
-  struct FoundStep {
-    ScoreStep step;
-    ValueId term = -1;
-    std::vector<Dim> dims;
-  };
-  struct Path {
-    std::set<ValueId> members;  // ops of the kernel
-    std::vector<FoundStep> steps;
-  };
-
   const Op& op(ValueId id) const { return chain_.op(id); }
   ValueId Below(ValueId id) const { return op(id).operands[0]; }
-  void Take(ValueId id) { path_.members.insert(id); }
-  bool Has(ValueId id) const { return path_.members.count(id) > 0; }
+  void Take(ValueId id) { members_.insert(id); }
+  bool Has(ValueId id) const { return members_.count(id) > 0; }
 
   ValueId SkipWidening(ValueId id) const {
     while (Widens(chain_, op(id))) id = Below(id);
@@ -157,8 +142,7 @@ class Finder {
       return NoneFrom(scores, absl::StrCat("the probabilities ", Text(id), " are f32, must be ",
                                            "bf16 or f16: cast them to the dtype of v"));
     }
-    // All of a score's dims: digits are counted in those of the product.
-    return Scores(scores, kMostWalk) || NoPath();
+    return Scores(scores) || NoPath();
   }
 
   // Notes which op keeps scores from being those of a product, if there is one below it.
@@ -169,8 +153,8 @@ class Finder {
                        ? absl::StrCat("the product of q and k ", Text(id),
                                       " has q transposed: give the rows of q")
                        : absl::StrCat(Text(id), " is between the product of q and k and the ",
-                                      "softmax, where kernels take scales, casts, added terms ",
-                                      "and masks", kMatricesAlone));
+                                      "softmax, where kernels take element-wise ops ",
+                                      "that keep no array", kMatricesAlone));
     }
     return false;
   }
@@ -202,142 +186,63 @@ class Finder {
     return problem_.zero_unseen || (least_score == -kInfinity && least_sum == 0);
   }
 
-  // Walks back from `id` to the product of q and k. Keeps the path where it arrives.
-  bool Scores(ValueId id, int left) {
-    if (left == 0 || budget_ == 0) return false;
-    --budget_;
-    Path before = path_;
-    const size_t stuck = stuck_.size();
-    Take(id);
-    if (Step(id, left - 1)) return true;
-    path_ = std::move(before);
-    if (stuck_.size() == stuck) stuck_.push_back(id);
-    return false;
-  }
-  // The same from `below` a step.
-  bool Scores(FoundStep step, ValueId below, int left) {
-    path_.steps.push_back(std::move(step));
-    if (Scores(below, left)) return true;
-    path_.steps.pop_back();
-    return false;
+  // Finds the product of q and k below the softmax's operand, and the values between.
+  bool Scores(ValueId id) {
+    if (!FindProduct(id) || !Carries(id)) return false;
+    for (const auto& [value, carries] : carries_) {
+      if (carries) between_.push_back(value);
+    }
+    members_.insert(between_.begin(), between_.end());
+    const CausalMask mask = FindCausalMask(chain_, users_, scores_, between_);
+    problem_.causal = mask.select >= 0;
+    problem_.diagonal = mask.diagonal;
+    causal_ = mask.select;
+    if (problem_.causal) AddCone(chain_, mask.condition, &cone_);
+    return true;
   }
 
-  bool Step(ValueId id, int left) {
+  bool FindProduct(ValueId id) {
+    if (visited_.size() >= kMostVisits || !visited_.insert(id).second) return false;
     const Op& at = op(id);
+    if (at.kind == OpKind::kMatmul && at.type.rank() >= 3 && !at.transpose_a) {
+      scores_ = id;
+      return true;
+    }
+    const size_t stuck = stuck_.size();
+    const bool arrives = IsOfScores(id) && std::any_of(at.operands.begin(), at.operands.end(),
+                                                       [&](ValueId x) { return FindProduct(x); });
+    if (!arrives && stuck_.size() == stuck) stuck_.push_back(id);
+    return arrives;
+  }
+
+  // Whether kernels compute it of one score.
+  bool IsOfScores(ValueId id) const {
+    const Op& at = op(id);
+    const DType dtype = at.type.dtype;
     switch (at.kind) {
-      case OpKind::kMatmul:
-        scores_ = id;
-        return at.type.rank() >= 3 && !at.transpose_a;
-      case OpKind::kCast: {
-        const DType from = op(Below(id)).type.dtype;
-        if (!IsFloat(from) || !IsFloat(at.type.dtype)) return false;
-        if (!Has16Bits(at.type.dtype) || at.type.dtype == from) return Scores(Below(id), left);
-        return Scores({{ScoreStep::kRound, 0, at.type.dtype, {}}, -1, {}}, Below(id), left);
-      }
+      case OpKind::kCast:
+        return IsFloat(op(Below(id)).type.dtype) && IsFloat(dtype);
       case OpKind::kReshape:
-        return Regroups(id) && Scores(Below(id), left);
+        return Regroups(id);
+      case OpKind::kUnary:
       case OpKind::kBinary:
-        return Binary(at, left);
+        return IsInPrograms(at);
       case OpKind::kSelect:
-        return Select(at, left);
+        return dtype == DType::kF32 || dtype == DType::kPred;
       default:
-        return false;
+        return at.kind == OpKind::kCompare;
     }
   }
 
-  bool Binary(const Op& at, int left) {
-    if (at.type.dtype != DType::kF32) return false;
-    const bool product = at.binary == BinaryKind::kMul;
-    const size_t sides = product ? 2 : at.binary == BinaryKind::kDiv ? 1 : 0;
-    double number = 0;
-    for (size_t i = 0; i < sides; ++i) {
-      if (!NumberAt(chain_, at.operands[1 - i], &number)) continue;
-      const double scale = product ? number : 1 / number;
-      return Scores({{ScoreStep::kScale, scale, DType::kF32, {}}, -1, {}}, at.operands[i], left);
-    }
-    if (at.binary != BinaryKind::kAdd) return false;
-    for (size_t i = 0; i < 2; ++i) {
-      const FoundStep add{{ScoreStep::kAdd, 0, DType::kF32, {}}, at.operands[1 - i], at.type.dims};
-      if (Scores(add, at.operands[i], left)) return true;
-    }
-    return false;
-  }
-
-  bool Select(const Op& at, int left) {
-    const ValueId condition = at.operands[0];
-    double number = 0;
-    for (const bool keeps : {true, false}) {
-      const ValueId score = at.operands[keeps ? 1 : 2];
-      if (!NumberAt(chain_, at.operands[keeps ? 2 : 1], &number)) continue;
-      int64_t diagonal = 0;
-      const bool finite = std::isfinite(static_cast<float>(number));
-      if (!problem_.causal && HidesBehindSteps(number) &&
-          IsCausal(chain_, condition, at.type.dims, keeps, &diagonal) &&
-          (diagonal >= 0 || !finite)) {
-        const Path before = path_;
-        problem_.causal = true;
-        problem_.diagonal = diagonal;
-        const bool arrives = Scores(score, left);
-        if (arrives && (!finite || AreFarAbove(before.steps.size()))) {
-          AddCone(condition);
-          return true;
-        }
-        problem_.causal = false;
-        problem_.diagonal = 0;
-        if (!arrives) continue;
-        path_ = before;
-      }
-      const ScoreStep::Kind kind = keeps ? ScoreStep::kSelect : ScoreStep::kHide;
-      const FoundStep step{{kind, number, DType::kPred, {}}, condition, at.type.dims};
-      if (Scores(step, score, left)) return true;
-    }
-    return false;
-  }
-
-  // Whether a score of `number` has no share after the steps found so far, which come after it:
-  // then the kernel may hide it last.
-  bool HidesBehindSteps(double number) const {
-    auto x = static_cast<float>(number);
-    for (auto found = path_.steps.rbegin(); found != path_.steps.rend(); ++found) {
-      const ScoreStep& step = found->step;
-      const auto by = static_cast<float>(step.number);
-      switch (step.kind) {
-        case ScoreStep::kScale:
-          if (!(by > 0) || !std::isfinite(by)) return false;
-          x *= by;
-          break;
-        case ScoreStep::kRound:
-          if (std::isfinite(x) && step.dtype == DType::kF16) return false;
-          break;
-        case ScoreStep::kAdd:
-          if (std::isfinite(x)) return false;
-          break;
-        case ScoreStep::kSelect:
-        case ScoreStep::kHide:
-          if (std::isfinite(x) || step.number != -kInfinity) return false;
-          break;
-      }
-    }
-    return x <= kHiddenBelow;
-  }
-
-  // Whether the scores that result from the steps from `first` on, applied to products, are far
-  // above kHiddenBelow.
-  bool AreFarAbove(size_t first) const {
-    return std::all_of(path_.steps.begin() + static_cast<std::ptrdiff_t>(first), path_.steps.end(),
-                       [](const FoundStep& found) {
-                         const ScoreStep& step = found.step;
-                         if (step.kind == ScoreStep::kRound) return step.dtype != DType::kF16;
-                         return step.kind == ScoreStep::kScale &&
-                                std::abs(step.number) <= kMostScale;
-                       });
-  }
-
-  // Notes `id` and the values that it is computed from; Finish takes the ones that only the kernel
-  // reads.
-  void AddCone(ValueId id) {
-    if (op(id).kind == OpKind::kInput || !cone_.insert(id).second) return;
-    for (const ValueId operand : op(id).operands) AddCone(operand);
+  // Whether it is made of the product of q and k.
+  bool Carries(ValueId id) {
+    if (id == scores_) return carries_[id] = true;
+    if (carries_.size() >= kMostVisits || !IsOfScores(id)) return false;
+    const auto [known, fresh] = carries_.try_emplace(id, false);
+    if (!fresh) return known->second;
+    bool carries = false;
+    for (const ValueId operand : op(id).operands) carries |= Carries(operand);
+    return carries_[id] = carries;
   }
 
   // Where an operand of 16 bits lies, of which the last two axes are a matrix.
@@ -405,38 +310,16 @@ class Finder {
     }
     return Operand("q", first.operands[0], false, batches, &p.q) &&
            Operand("k", first.operands[1], !first.transpose_b, batches, &p.k) &&
-           Operand("v", second.operands[1], second.transpose_b, own, &p.v) && TakeSteps();
+           Operand("v", second.operands[1], second.transpose_b, own, &p.v) && TakeProgram();
   }
 
-  bool TakeSteps() {
-    for (auto found = path_.steps.rbegin(); found != path_.steps.rend(); ++found) {
-      ScoreStep step = found->step;
-      if (step.HasTerm() && !TakeTerm(*found, &step)) return false;
-      problem_.steps.push_back(std::move(step));
-    }
-    return true;
-  }
-
-  bool TakeTerm(const FoundStep& found, ScoreStep* step) {
-    const ValueId id = SkipWidening(found.term);
-    if (op(id).type.rank() == 0) return No("a term ", Text(id), " is one number: broadcast it");
-    LaidOut at = LayoutOf(chain_, id);
-    step->dtype = op(at.base).type.dtype;
-    const bool adds = step->kind == ScoreStep::kAdd;
-    if (adds ? !IsFloat(step->dtype) : step->dtype != DType::kPred) {
-      return No("a term ", Text(at.base), " is ", NameOf(step->dtype), ", must be ",
-                adds ? "f32, bf16 or f16" : "pred");
-    }
-    const int64_t offset = at.layout.offset;
-    found_.inputs.push_back({at.base, offset});
-    SpreadTo(found.dims, &at.layout);
-    if (!ToBatched(at.layout, false, BatchesOf(found.dims), &step->term)) {
-      return LiesApart("a term", id);
-    }
-    if (step->term.column == 1 && offset % 2 != 0) {
-      return No("a term ", Text(id), " begins ", offset, " elements into ", Text(at.base),
-                ", must be even: copy it");
-    }
+  bool TakeProgram() {
+    absl::StatusOr<FoundScores> made = ScoresOf(chain_, between_, causal_);
+    if (!made.ok()) return No(made.status().message());
+    problem_.program = std::move(made->program);
+    problem_.terms = std::move(made->terms);
+    found_.inputs.insert(found_.inputs.end(), made->inputs.begin(), made->inputs.end());
+    cone_.insert(made->inside.begin(), made->inside.end());
     return true;
   }
 
@@ -480,7 +363,7 @@ class Finder {
       if (!Has(input.value)) continue;
       return No("it reads ", Text(input.value), ", which is inside, as an operand");
     }
-    for (const ValueId value : path_.members) {
+    for (const ValueId value : members_) {
       if (value == found_.end) continue;
       if (users_.IsOutput(value)) return No(Text(value), " is inside, and an output");
       for (const ValueId user : users_.Of(value)) {
@@ -489,7 +372,7 @@ class Finder {
       }
     }
     for (auto at = cone_.rbegin(); at != cone_.rend(); ++at) {
-      if (users_.AreAmong(path_.members, *at)) Take(*at);
+      if (users_.AreAmong(members_, *at)) Take(*at);
     }
     AttentionProblem& p = problem_;
     if (p.rows == 1) p.q.row = p.head, p.out.row = p.value_head;  // no stride matters
@@ -500,19 +383,24 @@ class Finder {
       const absl::string_view why = absl::StripPrefix(fits.message(), "attention: ");
       return No(why, absl::StrContains(why, ": ") ? "" : kMatricesAlone);
     }
-    found_.values.assign(path_.members.begin(), path_.members.end());
+    found_.values.assign(members_.begin(), members_.end());
     return true;
   }
 
   const Chain& chain_;
   const Users& users_;
-  const ValueId product_;  // the second one
-  Path path_;
-  std::set<ValueId> cone_;  // what a causal mask is computed from
-  ValueId scores_ = -1;     // the product of q and k
-  size_t budget_ = kMostVisits;
-  std::vector<ValueId> stuck_;  // scores at which a search among sums went no further
-  std::string why_;             // no kernel takes it
+  const ValueId product_;      // the second one
+  std::set<ValueId> members_;  // ops of the kernel
+  // What masks and terms that it computes are computed from; Finish takes the ones that only the
+  // kernel reads.
+  std::set<ValueId> cone_;
+  ValueId scores_ = -1;              // the product of q and k
+  ValueId causal_ = -1;              // the selection of problem_.causal
+  std::set<ValueId> visited_;        // by FindProduct
+  std::map<ValueId, bool> carries_;  // Carries
+  std::vector<ValueId> between_;     // made of scores_, from it to the softmax's operand, ascending
+  std::vector<ValueId> stuck_;       // values at which FindProduct went no further
+  std::string why_;                  // no kernel takes it
   FoundAttention found_;
   AttentionProblem& problem_ = found_.problem;
 };

@@ -5,6 +5,7 @@
 #include "src/attention/attention.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
+#include "src/stitch/body_work.h"
 
 namespace sinter {
 namespace {
@@ -69,27 +70,48 @@ double HbmBytes(const AttentionProblem& p, int64_t m) {
   bytes +=
       static_cast<double>(p.BatchesAt(m) * p.rows) *
       (size * static_cast<double>(p.head) + static_cast<double>(p.value_head * SizeOf(p.result)));
-  for (const ScoreStep& step : p.steps) {
-    if (!step.HasTerm()) continue;
-    const auto count = static_cast<double>(p.keys * (step.term.row == 0 ? 1 : p.rows));
-    bytes += count * Distinct(step.term, m) * static_cast<double>(SizeOf(step.dtype));
+  for (int i = 0; i < p.Terms(); ++i) {
+    const BatchedMatrix& term = p.terms[static_cast<size_t>(i)];
+    const int64_t rows = term.row == 0 ? 1 : p.rows, keys = term.column == 0 ? 1 : p.keys;
+    bytes += static_cast<double>(rows * keys) * Distinct(term, m) *
+             static_cast<double>(SizeOf(p.TermType(i)));
   }
   return bytes;
+}
+
+// The instructions that the program adds to a score.
+OpCost ProgramCost(const AttentionProblem& p) {
+  constexpr double kRounding = 1.5, kTerm = 2;  // a term's load and its conversion
+  OpCost sum{kTerm * p.Terms(), 0};
+  if (!p.program.present()) return sum;
+  const Chain& body = *p.program.body;
+  const std::vector<Precision> precisions = ScorePrecisions(p.program);
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.ops()[id];
+    if (op.kind == OpKind::kInput) continue;
+    if (op.kind == OpKind::kCast) {
+      if (SizeOf(op.type.dtype) == 2) sum.issue += kRounding;
+      continue;
+    }
+    const OpCost cost = CostOfOp(body, precisions, static_cast<ValueId>(id));
+    sum.issue += cost.issue;
+    sum.special += cost.special;
+  }
+  return sum;
 }
 
 // The time of a tile's products and its softmax, by warpgroups that fill one another's waits.
 double TileUs(const AttentionProblem& p, const AttentionSchedule& s, double groups,
               const DeviceModel& model) {
-  // Instructions of a score: scale, maximum, power, sum and half a rounding; steps and terms more.
-  double issue = 5;
-  for (const ScoreStep& step : p.steps) {
-    issue += step.HasTerm() ? 3 : step.kind == ScoreStep::kRound ? 1.5 : 1;
-  }
+  // Instructions of a score: scale, maximum, power, sum and half a rounding; a program more.
+  const OpCost program = ProgramCost(p);
+  double issue = 5 + program.issue;
   if (!p.IsPlain()) issue += 1;
   if (p.causal) issue += 0.5;
   const double scores = kGroupRows * s.block_keys;
   const double issue_us = scores * issue / model.lanes_per_sm / model.clock_mhz;
-  const double special_us = scores / model.special_lanes_per_sm / model.clock_mhz;
+  const double special_us =
+      scores * (1 + program.special) / model.special_lanes_per_sm / model.clock_mhz;
   const double tensor_us = 2 * scores * static_cast<double>(RoundUp(p.head, 16) + p.value_head) /
                            (model.tensor_flop_per_us / model.sm_count);
   return kShown * groups * (tensor_us + std::max(issue_us, special_us)) +

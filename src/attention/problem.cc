@@ -12,7 +12,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kProblemVersion = 1;
+constexpr uint32_t kProblemVersion = 2;
 constexpr int64_t kMapAlignment = 16;
 constexpr int64_t kMaxStride = int64_t{1} << 40;
 constexpr int64_t kMaxSets = int64_t{1} << 30;
@@ -30,7 +30,7 @@ absl::Status CheckField(absl::string_view field, int64_t value, int64_t low, int
 template <typename Codec, typename Problem>
 void ProblemFields(Codec& codec, Problem& p) {
   codec(p.element, p.result, p.rows, p.keys, p.head, p.value_head, p.batches, p.diagonal, p.of_m,
-        Bits(p.causal, p.zero_unseen, p.zero_overflowed), p.q, p.k, p.v, p.out, p.steps);
+        Bits(p.causal, p.zero_unseen, p.zero_overflowed), p.q, p.k, p.v, p.out, p.terms);
 }
 
 // Makes the first `group` batches of a matrix of one row its rows. False where they do not lie at
@@ -87,11 +87,10 @@ class Checker {
     SINTER_RETURN_IF_ERROR(CheckMatrix("result", p_.out));
     if (p_.out.column != 1) return Bad("result's column stride", p_.out.column, "must be 1");
     SINTER_RETURN_IF_ERROR(CheckPairs());
-    SINTER_RETURN_IF_ERROR(
-        CheckField("steps", static_cast<int64_t>(p_.steps.size()), 0, kMaxScoreSteps));
     SINTER_RETURN_IF_ERROR(CheckField("terms", p_.Terms(), 0, kMaxScoreTerms));
-    for (const ScoreStep& step : p_.steps) SINTER_RETURN_IF_ERROR(CheckStep(step));
-    return absl::OkStatus();
+    for (const BatchedMatrix& term : p_.terms) SINTER_RETURN_IF_ERROR(CheckMatrix("term", term));
+    const absl::Status fits = CheckScoreProgram(p_.program, p_.Terms());
+    return fits.ok() ? fits : Invalid("attention: ", fits.message());
   }
 
  private:
@@ -146,29 +145,13 @@ class Checker {
     return even ? absl::OkStatus() : Bad("result's row stride", p_.out.row, "must be even");
   }
 
-  absl::Status CheckStep(const ScoreStep& step) const {
-    const bool pred = step.kind == ScoreStep::kSelect || step.kind == ScoreStep::kHide;
-    const bool sixteen = step.dtype == DType::kBF16 || step.dtype == DType::kF16;
-    const bool fits = pred                             ? step.dtype == DType::kPred
-                      : step.kind == ScoreStep::kAdd   ? sixteen || step.dtype == DType::kF32
-                      : step.kind == ScoreStep::kRound ? sixteen
-                                                       : step.dtype == DType::kF32;
-    if (!fits || step.kind > ScoreStep::kHide) {
-      return Invalid("attention: step ", int{step.kind}, " of ", NameOf(step.dtype));
-    }
-    if (std::isnan(step.number)) return Bad("a step's number", 0, "must not be NaN");
-    return step.HasTerm() ? CheckMatrix("term", step.term) : absl::OkStatus();
-  }
-
   const AttentionProblem& p_;
 };
 
 }  // namespace
 
 bool AttentionProblem::IsPlain() const {
-  if (steps.empty()) return true;
-  return steps.size() == 1 && steps[0].kind == ScoreStep::kScale && steps[0].number > 0 &&
-         std::isfinite(steps[0].number);
+  return !program.present() || (program.form == EpilogueForm{} && Scale() > 0);
 }
 
 void AttentionProblem::JoinSharedKeys() {
@@ -181,21 +164,12 @@ void AttentionProblem::JoinSharedKeys() {
   const auto join = [&](BatchedMatrix* matrix) { return JoinBatches(group, matrix); };
   bool joins = group > 1 && group <= kMaxAttentionRows && join(&joined.q) && join(&joined.k) &&
                join(&joined.v) && join(&joined.out) && joined.q.row > 0 && joined.out.row > 0;
-  for (ScoreStep& step : joined.steps) {
-    if (step.HasTerm()) joins = joins && join(&step.term);
-  }
+  for (BatchedMatrix& term : joined.terms) joins = joins && join(&term);
   if (!joins) return;
   joined.k.row = k.row, joined.v.row = v.row;
   joined.rows = group;
   joined.batches = batches / group;
   *this = std::move(joined);
-}
-
-double AttentionProblem::Scale() const { return steps.empty() ? 1 : steps[0].number; }
-
-int AttentionProblem::Terms() const {
-  return static_cast<int>(std::count_if(steps.begin(), steps.end(),
-                                        [](const ScoreStep& step) { return step.HasTerm(); }));
 }
 
 absl::Status AttentionProblem::Check() const { return Checker(*this).Run(); }
@@ -206,23 +180,9 @@ std::string AttentionProblem::ToString() const {
   if (value_head != head) absl::StrAppend(&text, " and ", value_head);
   absl::StrAppend(&text, ", ", batches, of_m ? " M" : "",
                   batches == 1 && !of_m ? " batch" : " batches");
-  for (const ScoreStep& step : steps) {
-    switch (step.kind) {
-      case ScoreStep::kScale:
-        absl::StrAppend(&text, ", * ", step.number);
-        break;
-      case ScoreStep::kRound:
-        absl::StrAppend(&text, ", ", NameOf(step.dtype));
-        break;
-      case ScoreStep::kAdd:
-        absl::StrAppend(&text, ", + ", NameOf(step.dtype));
-        break;
-      case ScoreStep::kSelect:
-      case ScoreStep::kHide:
-        absl::StrAppend(&text, ", masked");
-        break;
-    }
-  }
+  if (Scale() != 1) absl::StrAppend(&text, ", * ", Scale());
+  if (!IsPlain()) absl::StrAppend(&text, ", program=", sinter::ToString(program));
+  for (int i = 0; i < Terms(); ++i) absl::StrAppend(&text, ", ", NameOf(TermType(i)), " term");
   if (causal) absl::StrAppend(&text, ", causal");
   if (diagonal != 0) absl::StrAppend(&text, " ", diagonal);
   if (zero_unseen) absl::StrAppend(&text, ", 0 where no key is seen");
@@ -235,6 +195,7 @@ std::string AttentionProblem::Canonical() const {
   ByteWriter w;
   w(kProblemVersion);
   ProblemFields(w, *this);
+  if (program.present()) WriteProgram(program, w);
   return w.Take();
 }
 
@@ -243,6 +204,9 @@ absl::StatusOr<AttentionProblem> AttentionProblem::FromCanonical(absl::string_vi
   const uint32_t version = r.U32();
   AttentionProblem p;
   ProblemFields(r, p);
+  if (r.ok() && !r.AtEnd()) {
+    SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(r));
+  }
   SINTER_RETURN_IF_ERROR(r.Finish("attention"));
   if (version == kProblemVersion && p.Check().ok() && p.Canonical() == bytes) return p;
   return absl::DataLossError("attention: damaged");

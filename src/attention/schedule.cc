@@ -39,13 +39,32 @@ absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int
 
 int64_t HeadBytes(int64_t head) { return CeilDiv(head, kSpan) * kRowBytes; }
 
+// Whether a thread holds a tile's elements of a term.
+bool HoldsTerms(const AttentionProblem& p) {
+  return std::any_of(p.terms.begin(), p.terms.end(),
+                     [](const BatchedMatrix& term) { return term.column != 0; });
+}
+
+// The registers that functions and indices take. Without them a capped score with ALiBi spilled.
+int64_t ProgramRegisters(const AttentionProblem& p) {
+  constexpr int64_t kFunction = 8, kIndices = 8;
+  if (p.IsPlain()) return 0;
+  const std::vector<Op>& ops = p.program.body->ops();
+  const bool computes =
+      std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.kind == OpKind::kUnary; });
+  const bool indices =
+      p.program.Reads(LeafKind::kRowIndex) || p.program.Reads(LeafKind::kColumnIndex);
+  return (computes ? kFunction : 0) + (indices ? kIndices : 0);
+}
+
 // The keys of a tile that a problem's kernels have.
 int BlockKeysOf(const AttentionProblem& p) {
   constexpr int64_t kLongest = 208;  // in one tile
   const int64_t all = RoundUp(p.keys, 16);
-  const int64_t most = p.Terms() > 0 ? 128 : kLongest;
+  const bool held = HoldsTerms(p);
+  const int64_t most = held ? 128 : kLongest;
   if (all <= most && all * p.value_head <= 128 * 128) return static_cast<int>(all);
-  if (p.value_head > 96 || p.Terms() > 0) return 64;
+  if (p.value_head > 96 || held) return 64;
   return 128;
 }
 
@@ -57,10 +76,10 @@ int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
   const int64_t grid = std::min(items, ResidentClusters(s, model));
   if (s.splits > 1) return grid * s.splits;
   int64_t period = 1;
-  for (const ScoreStep& step : p.steps) {
-    if (!step.HasTerm() || p.keys > s.block_keys) continue;
+  for (const BatchedMatrix& term : p.terms) {
+    if (p.keys > s.block_keys) continue;
     int64_t batches = 1;
-    for (const BatchDigit& digit : step.term.digits) {
+    for (const BatchDigit& digit : term.digits) {
       batches = std::max(batches, digit.inner * std::max<int64_t>(digit.extent, 1));
     }
     period = std::max(period, batches * CeilDiv(p.rows, s.BlockRows()));
@@ -200,12 +219,13 @@ int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule&
   // A term of one tile is kept with the places that it was read from.
   const int64_t places = one ? 8 : 0;
   int64_t held = 0;
-  for (const ScoreStep& step : problem.steps) {
-    if (step.HasTerm()) held += step.term.row == 0 ? scores / 2 : scores + places;
+  for (const BatchedMatrix& term : problem.terms) {
+    held += term.column == 0 ? 2 : term.row == 0 ? scores / 2 : scores + places;
   }
   // With one tile, scores are rounded when nothing multiplies any more.
   const int64_t rest = one && problem.IsPlain() && !problem.causal ? 18 : 32;
-  return static_cast<int>((one ? scores : scores * 3 / 2) + sums + held + rest);
+  return static_cast<int>((one ? scores : scores * 3 / 2) + sums + held + rest +
+                          ProgramRegisters(problem));
 }
 
 int RegistersOf(const AttentionSchedule& s) {

@@ -57,48 +57,40 @@ bool HasPairs(const AttentionProblem& p, const BatchedMatrix& term) {
 }
 
 std::string TermsText(const AttentionProblem& p, const AttentionSchedule& s) {
-  std::string members, places, loads, applies;
-  int term = 0;
-  for (const ScoreStep& step : p.steps) {
-    if (step.HasTerm()) {
-      absl::StrAppend(&members,
-                      absl::Substitute("  HeldTerm<ScoreTerm<$0, $1, $2, $3>, $4, $5, $6> t$7;\n",
-                                       TypeOf(step.dtype), step.term.row, step.term.column,
-                                       Bool(HasPairs(p, step.term)), s.block_keys / 8, p.keys,
-                                       Bool(p.keys <= s.block_keys), term));
-      absl::StrAppend(
-          &places, absl::Substitute("    t$0.place(static_cast<const $1::Stored*>(args.terms[$0]) "
-                                    "+ $2, row0, row1);\n",
-                                    term, TypeOf(step.dtype), OffsetText(p, step.term)));
-      absl::StrAppend(&loads, "    t", term, ".template load<kLast>(first);\n");
-    }
-    switch (step.kind) {
-      case ScoreStep::kScale:
-        absl::StrAppend(&applies, "    x *= ", FloatText(step.number), ";\n");
-        break;
-      case ScoreStep::kRound:
-        absl::StrAppend(&applies, "    x = rounded_to<", TypeOf(step.dtype), ">(x);\n");
-        break;
-      case ScoreStep::kAdd:
-        absl::StrAppend(&applies, "    x += t", term++, ".at(i);\n");
-        break;
-      case ScoreStep::kSelect:
-        absl::StrAppend(&applies, "    x = t", term++,
-                        ".at(i) != 0.f ? x : ", FloatText(step.number), ";\n");
-        break;
-      case ScoreStep::kHide:
-        absl::StrAppend(&applies, "    x = t", term++, ".at(i) != 0.f ? ", FloatText(step.number),
-                        " : x;\n");
-        break;
-    }
+  std::string members, places, loads;
+  std::vector<std::string> leaves(p.program.leaves.size());
+  for (int i = 0; i < p.Terms(); ++i) {
+    const BatchedMatrix& term = p.terms[static_cast<size_t>(i)];
+    const DType dtype = p.TermType(i);
+    absl::StrAppend(&members,
+                    absl::Substitute("  HeldTerm<ScoreTerm<$0, $1, $2, $3>, $4, $5, $6> t$7;\n",
+                                     TypeOf(dtype), term.row, term.column, Bool(HasPairs(p, term)),
+                                     s.block_keys / 8, p.keys, Bool(p.keys <= s.block_keys), i));
+    absl::StrAppend(&places,
+                    absl::Substitute("    t$0.place(static_cast<const $1::Stored*>(args.terms[$0]) "
+                                     "+ $2, row0, row1);\n",
+                                     i, TypeOf(dtype), OffsetText(p, term)));
+    absl::StrAppend(&loads, "    t", i, ".template load<kLast>(first);\n");
+    const auto input =
+        static_cast<size_t>(p.program.InputsOf(LeafKind::kMatrix)[static_cast<size_t>(i)]);
+    leaves[input] = absl::StrCat(dtype == DType::kPred ? "(" : "", "t", i, ".at(i)",
+                                 dtype == DType::kPred ? " != 0.f)" : "");
   }
-  return absl::StrCat("struct Terms {\n", members,
-                      "  SINTER_DEVICE void place(const AttentionArguments& args, int b, int row0, "
-                      "int row1) {\n",
-                      places,
-                      "  }\n  template <bool kLast>\n  SINTER_DEVICE void load(int first) {\n",
-                      loads, "  }\n  SINTER_DEVICE float apply(float x, int i) const {\n", applies,
-                      "    return x;\n  }\n};\n\n");
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const LeafKind kind = p.program.leaves[i];
+    if (kind == LeafKind::kValue) leaves[i] = "x";
+    if (kind == LeafKind::kRowIndex) leaves[i] = "place.row(i)";
+    if (kind == LeafKind::kColumnIndex) leaves[i] = "place.key(i)";
+  }
+  const std::vector<Precision> precisions = ScorePrecisions(p.program);
+  return absl::StrCat(
+      "struct Terms {\n", members,
+      "  SINTER_DEVICE void place(const AttentionArguments& args, int b, int row0, "
+      "int row1) {\n",
+      places, "  }\n  template <bool kLast>\n  SINTER_DEVICE void load(int first) {\n", loads,
+      "  }\n  SINTER_DEVICE float apply(float x, int i, const ScorePlace& place) "
+      "const {\n",
+      ReturnText(p.program, leaves, &precisions), "  }\n};\n\n");
 }
 
 bool HasVectors(const AttentionProblem& p) {
@@ -165,16 +157,20 @@ TensorMapTemplate MapOf(const AttentionProblem& p, const BatchedMatrix& matrix, 
 
 }  // namespace
 
-std::vector<std::string> HeadersOf(const AttentionProblem&, const AttentionSchedule&) {
-  return {"attention/attention.cuh"};
+std::vector<std::string> HeadersOf(const AttentionProblem& p, const AttentionSchedule&) {
+  if (p.IsPlain()) return {"attention/attention.cuh"};
+  return {"attention/attention.cuh", kProgramHeader};
 }
 
 std::string SourceOf(const AttentionProblem& p, const AttentionSchedule& s) {
   const ElementRow element = ElementOf(p.element);
-  std::string text =
-      absl::StrCat("#include \"", HeadersOf(p, s).front(), "\"\n\nnamespace sinter {\n\n",
-                   WgmmaSource(s.block_keys, element, false, false), "\n",
-                   RegisterWgmmaSource(static_cast<int>(p.value_head), element, true), "\n");
+  std::string text;
+  for (const std::string& header : HeadersOf(p, s)) {
+    absl::StrAppend(&text, "#include \"", header, "\"\n");
+  }
+  absl::StrAppend(&text, "\nnamespace sinter {\n\n",
+                  WgmmaSource(s.block_keys, element, false, false), "\n",
+                  RegisterWgmmaSource(static_cast<int>(p.value_head), element, true), "\n");
   if (!p.IsPlain()) text += TermsText(p, s);
   text += ConfigText(p, s);
   absl::StrAppend(&text, "static_assert(AttentionShape<Config>::kThreads == ", s.Threads(),
@@ -224,8 +220,8 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const AttentionProblem& p, const Attention
   };
   pointer(operands.back(), p.out, p.result);
   size_t next = 3;
-  for (const ScoreStep& step : p.steps) {
-    if (step.HasTerm()) pointer(operands[next++], step.term, step.dtype);
+  for (int i = 0; i < p.Terms(); ++i) {
+    pointer(operands[next++], p.terms[static_cast<size_t>(i)], p.TermType(i));
   }
   recipe.args.push_back({ArgKind::kSymbolM});
   return recipe;

@@ -10,24 +10,14 @@ namespace sinter {
 namespace {
 
 std::string FormulaOf(const AttentionProblem& p) {
-  std::string scores = "q k^T";
-  bool sum = false;  // whether a factor before it needs brackets
-  for (const ScoreStep& step : p.steps) {
-    if (step.kind == ScoreStep::kScale) {
-      scores = absl::StrCat(step.number, sum ? absl::StrCat(" (", scores, ")") : " " + scores);
-    }
-    if (step.kind == ScoreStep::kRound) scores = absl::StrCat(NameOf(step.dtype), "(", scores, ")");
-    if (step.kind == ScoreStep::kAdd) absl::StrAppend(&scores, " + term");
-    if (step.kind == ScoreStep::kSelect) {
-      scores = absl::StrCat("where(term, ", scores, ", ", step.number, ")");
-    }
-    if (step.kind == ScoreStep::kHide) {
-      scores = absl::StrCat("where(term, ", step.number, ", ", scores, ")");
-    }
-    sum = step.kind == ScoreStep::kAdd;
+  std::string scores = p.Scale() == 1 ? "q k^T" : absl::StrCat(p.Scale(), " q k^T");
+  std::string of;
+  if (!p.IsPlain()) {
+    of = absl::StrCat(" with y = ", scores);
+    scores = ToString(p.program);
   }
   if (p.causal) scores = absl::StrCat("causal(", scores, ")");
-  return absl::StrCat("out = softmax(", scores, ") v");
+  return absl::StrCat("out = softmax(", scores, ") v", of);
 }
 
 std::string BlockText(const AttentionProblem& p, const AttentionSchedule& s) {

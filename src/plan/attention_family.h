@@ -53,8 +53,8 @@ class AttentionKernels : public OwnKernels<AttentionCode> {
     add(p.q, p.element, p.rows, p.head, false);
     add(p.k, p.element, p.keys, p.head, false);
     add(p.v, p.element, p.keys, p.value_head, false);
-    for (const ScoreStep& step : p.steps) {
-      if (step.HasTerm()) add(step.term, step.dtype, p.rows, p.keys, false);
+    for (int i = 0; i < p.Terms(); ++i) {
+      add(p.terms[static_cast<size_t>(i)], p.TermType(i), p.rows, p.keys, false);
     }
     add(p.out, p.result, p.rows, p.value_head, true);
     return list;

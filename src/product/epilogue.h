@@ -29,7 +29,14 @@ enum class LeafKind : uint8_t {
   kMatrix = 3,  // a matrix of the result's extents
   kRow = 4,     // a vector with an element of each row
   kNumber = 5,  // one number in memory
+  // Only programs of attention's scores read the numbers of the row and the column, exact in f32.
+  kRowIndex = 6,
+  kColumnIndex = 7,
 };
+// Whether a program reads it from memory.
+inline bool LiesInMemory(LeafKind kind) {
+  return kind >= LeafKind::kColumn && kind <= LeafKind::kNumber;
+}
 
 constexpr int kMostColumnLeaves = 4;  // vectors of columns and numbers, biases among them
 constexpr int kMostProgramOps = 128;
@@ -118,6 +125,8 @@ ValueId OfGateAlone(const EpilogueProgram& program);
 
 // OK, or why no kernel can apply it to store `result`; `pair`: to a gate-up pair.
 absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair);
+// The same of attention's scores, f32, which read `terms` matrices: floats, or predicates.
+absl::Status CheckScoreProgram(const EpilogueProgram& program, int terms);
 
 void WriteProgram(const EpilogueProgram& program, ByteWriter& w);
 // Trusts nothing. DATA_LOSS on damage.

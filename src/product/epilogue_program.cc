@@ -56,8 +56,12 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
         return RefuseProgram("reads a matrix, the result is ", NameOf(result),
                              ": only one of f32, f16 or bf16 has one");
       }
-      if (IsFloat(dtype)) return absl::OkStatus();
+      if (IsFloat(dtype) || dtype == DType::kPred) return absl::OkStatus();
       return RefuseProgram("reads a matrix of ", NameOf(dtype), ", must be f32, f16 or bf16");
+    case LeafKind::kRowIndex:
+    case LeafKind::kColumnIndex:
+      if (dtype == DType::kF32) return absl::OkStatus();
+      return RefuseProgram("reads an index as ", NameOf(dtype), ", must be f32");
   }
   return RefuseProgram("reads a leaf of kind ",
                        static_cast<int>(program.leaves[static_cast<size_t>(input)]));
@@ -243,7 +247,7 @@ std::vector<int> EpilogueProgram::InputsOf(LeafKind kind) const {
 std::vector<int> EpilogueProgram::OperandInputs() const {
   std::vector<int> inputs;
   for (size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i] > LeafKind::kUp) inputs.push_back(static_cast<int>(i));
+    if (LiesInMemory(leaves[i])) inputs.push_back(static_cast<int>(i));
   }
   return inputs;
 }
@@ -269,7 +273,8 @@ std::string ToString(const EpilogueProgram& program) {
   const std::vector<int> uses = body.UseCounts();
   const std::vector<bool> affine = program.InAffine();
   std::vector<std::string> names, lines;
-  int columns = 0, numbers = 0;
+  int columns = 0, numbers = 0, matrices = 0;
+  const bool one_matrix = program.InputsOf(LeafKind::kMatrix).size() == 1;
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.ops()[id];
     if (affine[id]) {
@@ -278,10 +283,13 @@ std::string ToString(const EpilogueProgram& program) {
     }
     if (op.kind == OpKind::kInput) {
       const LeafKind kind = program.leaves[static_cast<size_t>(op.input)];
-      names.push_back(kind == LeafKind::kMatrix   ? "r"
-                      : kind == LeafKind::kRow    ? "s"
-                      : kind == LeafKind::kNumber ? absl::StrCat("n", ++numbers)
-                                                  : absl::StrCat("c", ++columns));
+      names.push_back(kind == LeafKind::kMatrix && one_matrix ? "r"
+                      : kind == LeafKind::kMatrix             ? absl::StrCat("r", ++matrices)
+                      : kind == LeafKind::kRow                ? "s"
+                      : kind == LeafKind::kNumber             ? absl::StrCat("n", ++numbers)
+                      : kind == LeafKind::kRowIndex           ? "row"
+                      : kind == LeafKind::kColumnIndex        ? "column"
+                                                              : absl::StrCat("c", ++columns));
       continue;
     }
     if (op.kind == OpKind::kScalar) {
@@ -320,14 +328,17 @@ ValueId OfGateAlone(const EpilogueProgram& program) {
   return op.operands[op.operands[0] == up ? 1 : 0];
 }
 
-absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair) {
+namespace {
+
+// How many leaves of a kind a program reads.
+struct LeafCount {
+  LeafKind kind;
+  int least, most;
+};
+
+absl::Status CheckProgramOf(const EpilogueProgram& program, DType result, bool pair,
+                            absl::Span<const LeafCount> counts) {
   const DType stored = IsCode(result) ? DType::kF32 : result;
-  if (!program.present()) {
-    return pair ? RefuseProgram("is missing, the product is a pair") : absl::OkStatus();
-  }
-  if (program.for_codes && result != DType::kF32) {
-    return RefuseProgram("is for codes of an f32 result, the result is ", NameOf(result));
-  }
   const Chain& body = *program.body;
   if (program.leaves.size() != static_cast<size_t>(body.num_inputs())) {
     return RefuseProgram("has ", program.leaves.size(), " leaves, its body ", body.num_inputs());
@@ -337,23 +348,51 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
   }
   if (program.form.has_value()) return CheckForm(program, stored, pair);
   SINTER_RETURN_IF_ERROR(CheckBody(body));
-  const struct {
-    LeafKind kind;
-    size_t least, most;
-  } kCounts[] = {{LeafKind::kValue, 1, 1},
-                 {LeafKind::kUp, pair ? 1u : 0u, pair ? 1u : 0u},
-                 {LeafKind::kColumn, 0, kMostColumnLeaves},
-                 {LeafKind::kNumber, 0, kMostColumnLeaves},
-                 {LeafKind::kMatrix, 0, 1},
-                 {LeafKind::kRow, 0, 1}};
-  for (const auto& count : kCounts) {
-    const size_t has = program.InputsOf(count.kind).size();
+  for (const LeafCount& count : counts) {
+    const auto has = static_cast<int>(program.InputsOf(count.kind).size());
     if (has >= count.least && has <= count.most) continue;
     return RefuseProgram("reads ", has, " leaves of kind ", static_cast<int>(count.kind),
                          ", must be ", count.least, " to ", count.most);
   }
   SINTER_RETURN_IF_ERROR(CheckResults(program, result));
   return CheckStored(program, stored);
+}
+
+}  // namespace
+
+absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair) {
+  if (!program.present()) {
+    return pair ? RefuseProgram("is missing, the product is a pair") : absl::OkStatus();
+  }
+  if (program.for_codes && result != DType::kF32) {
+    return RefuseProgram("is for codes of an f32 result, the result is ", NameOf(result));
+  }
+  const int up = pair ? 1 : 0;
+  const LeafCount counts[] = {{LeafKind::kValue, 1, 1},
+                              {LeafKind::kUp, up, up},
+                              {LeafKind::kColumn, 0, kMostColumnLeaves},
+                              {LeafKind::kNumber, 0, kMostColumnLeaves},
+                              {LeafKind::kMatrix, 0, 1},
+                              {LeafKind::kRow, 0, 1},
+                              {LeafKind::kRowIndex, 0, 0},
+                              {LeafKind::kColumnIndex, 0, 0}};
+  SINTER_RETURN_IF_ERROR(CheckProgramOf(program, result, pair, counts));
+  if (!program.Reads(LeafKind::kMatrix) || program.MatrixType() != DType::kPred) {
+    return absl::OkStatus();
+  }
+  return RefuseProgram("reads a matrix of pred, must be f32, f16 or bf16");
+}
+
+absl::Status CheckScoreProgram(const EpilogueProgram& program, int terms) {
+  if (!program.present()) {
+    return terms == 0 ? absl::OkStatus() : RefuseProgram("is missing, terms are there");
+  }
+  const LeafCount counts[] = {{LeafKind::kValue, 1, 1},    {LeafKind::kUp, 0, 0},
+                              {LeafKind::kColumn, 0, 0},   {LeafKind::kNumber, 0, 0},
+                              {LeafKind::kRow, 0, 0},      {LeafKind::kMatrix, terms, terms},
+                              {LeafKind::kRowIndex, 0, 1}, {LeafKind::kColumnIndex, 0, 1}};
+  if (program.aux_results() > 0) return RefuseProgram("has several results, must have one");
+  return CheckProgramOf(program, DType::kF32, false, counts);
 }
 
 EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves) {

@@ -40,8 +40,8 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
   const testing::AttentionForm far = testing::ReadAttentionForm("2x3 49x49 32 of_heads");
   const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(far)));
   AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
-  for (ScoreStep& step : problem.steps) {
-    if (step.HasTerm()) step.term.row = int64_t{1} << 33, step.term.column = int64_t{1} << 32;
+  for (BatchedMatrix& term : problem.terms) {
+    term.row = int64_t{1} << 33, term.column = int64_t{1} << 32;
   }
   ASSERT_TRUE(problem.Check().ok()) << problem.Check();
   jobs.push_back({"far terms",

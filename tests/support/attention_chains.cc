@@ -85,6 +85,11 @@ class AttentionMaker {
 
   void AddTerm() {
     const int64_t half = f_.batch / 2;
+    constexpr char kCap[] = "s = tanh(s / 30) * 30;";
+    constexpr char kDistance[] =
+        "row = iota([$0,$1], 0, s32); column = iota([$0,$1], 1, s32);"
+        "far = spread(f32(column - row), [$2,$0,$1]);"
+        "s = s + spread(spread({f32[$2,1,1]}, far) * far, s)";
     switch (f_.term) {
       case Term::kNone:
         return;
@@ -110,6 +115,21 @@ class AttentionMaker {
         if (f_.term == Term::kCausalBehind)
           r_.Add("row = row + spread($0:s32, row)", f_.keys - f_.rows);
         return r_.Add("s = select(spread(ge(row, column), s), s, spread(-inf, s))");
+      case Term::kCapped:
+        return r_.Add(kCap);
+      case Term::kAlibi:
+        return r_.Add(kDistance, f_.rows, f_.keys, f_.heads);
+      case Term::kBand:
+        r_.Add(kCap);
+        r_.Add(kDistance, f_.rows, f_.keys, f_.heads);
+        return r_.Add(
+            "near = and(ge(row, column), lt(row - column, spread(21:s32, row)));"
+            "s = select(spread(near, s), s, spread(-inf, s))");
+      case Term::kGatedCap:
+        r_.Add("s = s * spread(f32({bf16[$0,$1,1]}), s)", f_.heads, f_.rows);
+        r_.Add(kCap);
+        return r_.Add("s = select(spread({pred[$0,1,1,$1]}, s), spread($2, s), s)", batch_, f_.keys,
+                      least_);
     }
   }
   void AddTermOfHeads() {
@@ -133,7 +153,8 @@ class AttentionMaker {
 
 constexpr const char* kLayouts[] = {"heads_first", "rows_first", "packed"};
 constexpr const char* kTerms[] = {"plain",       "of_heads", "of_keys", "mask",
-                                  "hidden_keys", "windows",  "causal",  "causal_behind"};
+                                  "hidden_keys", "windows",  "causal",  "causal_behind",
+                                  "capped",      "alibi",    "band",    "gated_cap"};
 struct Flag {
   const char* name;
   bool AttentionForm::*field;

@@ -21,6 +21,10 @@ struct AttentionForm {
     kWindows,       // kOfHeads, and f32 [batch / 2, rows, keys] for every second batch
     kCausal,        // by comparing indices
     kCausalBehind,  // the same, with rows that see keys - rows more
+    kCapped,        // 30 tanh(s / 30)
+    kAlibi,         // f32 slopes [heads, 1, 1] times the distance in keys, added
+    kBand,          // kCapped, then kAlibi, then keys up to 20 before and none after
+    kGatedCap,      // times bf16 [heads, rows, 1], then kCapped, then kHiddenKeys
   };
   int64_t batch = 1, heads = 1, rows = 1, keys = 1, head = 64, value_head = 0;  // 0: head
   DType dtype = DType::kBF16;

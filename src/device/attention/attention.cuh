@@ -42,13 +42,22 @@ struct AttentionArguments {
   int batches;
 };
 
+// Where a thread's scores are, as floats: its first row, and its first key.
+struct ScorePlace {
+  float first_row, first_key;
+  SINTER_DEVICE float row(int i) const { return first_row + static_cast<float>(i / 2 % 2 * 8); }
+  SINTER_DEVICE float key(int i) const {
+    return first_key + static_cast<float>(8 * (i / 4) + i % 2);
+  }
+};
+
 // Scores as they are. Others place themselves at a batch and the thread's two rows, load what they
-// need of the keys from `first` on, and apply themselves to the score at an index.
+// need of the keys from `first` on, and apply themselves to the score at an index and its place.
 struct NoTerms {
   SINTER_DEVICE void place(const AttentionArguments&, int, int, int) {}
   template <bool kLast>
   SINTER_DEVICE void load(int) {}
-  SINTER_DEVICE float apply(float x, int) const { return x; }
+  SINTER_DEVICE float apply(float x, int, const ScorePlace&) const { return x; }
 };
 
 template <class Config>
@@ -215,8 +224,9 @@ struct AttentionRows {
   template <bool kLast>
   SINTER_DEVICE void soften(int row, int first, float (&factors)[2]) {
     if constexpr (!Config::kPlain) {
+      const ScorePlace place{static_cast<float>(row), static_cast<float>(key_of(first, 0))};
 #pragma unroll
-      for (int i = 0; i < kScores; ++i) scores[i] = terms.apply(scores[i], i);
+      for (int i = 0; i < kScores; ++i) scores[i] = terms.apply(scores[i], i, place);
     }
     if constexpr (Config::kCausal) {
       const int last = row - accumulator_row(threadIdx.x % 128) + Config::kDiagonal;

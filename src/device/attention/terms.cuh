@@ -22,12 +22,30 @@ struct TwoColumns<Element, false> {
   }
 };
 
-// A matrix of scores' extents, or one that is the same for all rows. kPairs: two neighbouring
-// columns lie in one aligned word, and columns are an even number.
+// One column for two.
+template <class Element>
+struct OneColumn {
+  using Type = typename Element::Stored;
+  static SINTER_DEVICE float value(Type one, bool) { return Element::unpack(one); }
+};
+
+template <bool kOne, class One, class Other>
+struct EitherOf {
+  using Type = One;
+};
+template <class One, class Other>
+struct EitherOf<false, One, Other> {
+  using Type = Other;
+};
+
+// A matrix of scores' extents, or one that is the same for all rows or all columns. kPairs: two
+// neighbouring columns lie in one aligned word, and columns are an even number.
 template <class Element, long long kRowStride, long long kColumnStride, bool kPairs>
 struct ScoreTerm {
   using Stored = typename Element::Stored;
-  using Columns = TwoColumns<Element, kPairs>;
+  static constexpr bool kOneColumn = kColumnStride == 0;
+  using Columns =
+      typename EitherOf<kOneColumn, OneColumn<Element>, TwoColumns<Element, kPairs>>::Type;
   using Raw = typename Columns::Type;
   static constexpr int kBases = kRowStride == 0 ? 1 : 2;
   const Stored* base[kBases];  // of the thread's two rows
@@ -42,7 +60,9 @@ struct ScoreTerm {
   SINTER_DEVICE Raw load(int half, int column, int end) const {
     const Stored* const at = base[kBases == 2 ? half : 0] + column * kColumnStride;
     Raw raw{};
-    if constexpr (kPairs) {
+    if constexpr (kOneColumn) {
+      raw = *at;
+    } else if constexpr (kPairs) {
       if (!kLast || column < end) raw = *reinterpret_cast<const Raw*>(at);
     } else {
       if (!kLast || column < end) raw.x = at[0];
@@ -55,8 +75,9 @@ struct ScoreTerm {
 // What a thread has of a term: for each pair of its scores, or each pair of two rows, what memory
 // holds. It becomes numbers where they are used, so that nothing waits for a load before. kOnce:
 // keys are one tile, and what is there for the last item may serve this one too.
-template <class Term, int kGroups, int kKeys, bool kOnce>
+template <class Term, int kTileGroups, int kKeys, bool kOnce>
 struct HeldTerm {
+  static constexpr int kGroups = Term::kOneColumn ? 1 : kTileGroups;
   Term term;
   const typename Term::Stored* last[Term::kBases] = {};
   bool moved = true;
@@ -84,7 +105,8 @@ struct HeldTerm {
   }
   // For the accumulator at index i.
   SINTER_DEVICE float at(int i) const {
-    return Term::Columns::value(raw[Term::kBases == 2 ? i / 2 : i / 4], i % 2 != 0);
+    const int group = Term::kOneColumn ? 0 : i / 4;
+    return Term::Columns::value(raw[Term::kBases == 2 ? 2 * group + i / 2 % 2 : group], i % 2 != 0);
   }
 };
 
@@ -95,11 +117,5 @@ struct Predicate : ElementSizes<unsigned char> {
   static SINTER_DEVICE float high(Pair pair) { return pair >> 8 ? 1.f : 0.f; }
   static SINTER_DEVICE float unpack(Stored bits) { return bits != 0 ? 1.f : 0.f; }
 };
-
-// x rounded to the element type.
-template <class Element>
-SINTER_DEVICE float rounded_to(float x) {
-  return Element::low(Element::pack(x, x));
-}
 
 }  // namespace sinter

@@ -13,6 +13,7 @@
 #include "src/product/operand.h"
 #include "src/product/schedule.h"
 #include "src/product/sequence.h"
+#include "src/stitch/precision.h"
 
 namespace sinter {
 
@@ -109,8 +110,9 @@ struct ProgramSource {
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);
 // Statements that end in the return of the program's result, which its store rounds. `leaves`: the
-// text of each input of the body, in f32.
-std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves);
+// text of each input of the body, in f32. `precisions`: of its ops; null: PrecisionsOf.
+std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves,
+                       const std::vector<Precision>* precisions = nullptr);
 // Statements that return what `program` makes of y, of up in a pair, and of its other inputs, which
 // are called by `names`.
 std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names);

@@ -112,9 +112,10 @@ std::vector<bool> OfF32(const EpilogueProgram& program) {
 // Writes ops of one program, by the functions that stitched kernels call.
 class ProgramWriter {
  public:
-  explicit ProgramWriter(const EpilogueProgram& program)
+  explicit ProgramWriter(const EpilogueProgram& program,
+                         const std::vector<Precision>* precisions = nullptr)
       : body_(*program.body),
-        precisions_(PrecisionsOf(body_, program.for_codes)),
+        precisions_(precisions != nullptr ? *precisions : PrecisionsOf(body_, program.for_codes)),
         alone_(SubtractsAlone(body_, true)),
         activations_(ActivationsIn(body_)),
         of_f32_(OfF32(program)) {}
@@ -332,8 +333,9 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
 
 }  // namespace
 
-std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves) {
-  ProgramWriter writer(program);
+std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves,
+                       const std::vector<Precision>* precisions) {
+  ProgramWriter writer(program, precisions);
   for (size_t i = 0; i < leaves.size(); ++i) {
     writer.Name(program.body->input(static_cast<int>(i)), leaves[i]);
   }

@@ -98,6 +98,29 @@ def by_einsum_with_bias(q, k, v, bias):
     return torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v)
 
 
+def soft_capped(q, k, v, bias=None):
+    """Attention as in Gemma 2, with its mask as a bias."""
+    scores = torch.matmul(q, k.transpose(2, 3)) * 0.25
+    scores = torch.tanh(scores / 30) * 30
+    return F.softmax(scores if bias is None else scores + bias, dim=-1, dtype=torch.float32).to(q.dtype) @ v
+
+
+def by_distance(q, k, v, slopes):
+    """Attention with linear biases (ALiBi): a slope of each head times the distance in keys."""
+    at = torch.arange(k.shape[2], device=k.device, dtype=torch.float32)
+    far = at[None, :] - at[: q.shape[2], None]
+    scores = (q @ k.transpose(-2, -1)).float() * 0.25 + slopes.view(-1, 1, 1) * far
+    return scores.softmax(-1).to(q.dtype) @ v
+
+
+def capped_near(q, k, v, slopes):
+    """Scores capped, then by distance, then hidden from 20 keys before on, as a score_mod of FlexAttention writes them."""
+    at = torch.arange(k.shape[2], device=k.device, dtype=torch.float32)
+    far = at[None, :] - at[: q.shape[2], None]
+    scores = torch.tanh((q @ k.transpose(-2, -1)).float() / 8) * 8 + slopes.view(-1, 1, 1) * far
+    return torch.where((far <= 0) & (far > -20), scores, -math.inf).softmax(-1).to(q.dtype) @ v
+
+
 def interleaved(q, k, v):
     return F.scaled_dot_product_attention(q, *(x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v)))
 
@@ -158,14 +181,19 @@ def wide(name):
         "divided": (divided, (bias,), {}),
         "einsum": (by_einsum, (), {}),
         "einsum_with_bias": (by_einsum_with_bias, (bias,), {}),
+        "soft_capped": (soft_capped, (), {}),
+        "soft_capped_with_bias": (soft_capped, (bias,), {}),
+        "by_distance": (by_distance, (0.5 ** torch.arange(4.0),), {}),
+        "capped_near": (capped_near, (0.5 ** torch.arange(4.0),), {}),
     }[name]
     return half(Attending(attend, k=256, **more))[0], (x, *given)
 
 
 WIDE = ["plain", "packed", "keys", "windows", "repeated", "interleaved", "by_hand", "divided", "einsum", "einsum_with_bias"]
+MADE = ["soft_capped", "soft_capped_with_bias", "by_distance", "capped_near"]
 
 
-@pytest.mark.parametrize("name", sampled(WIDE, 4))
+@pytest.mark.parametrize("name", [*sampled(WIDE, 4), *MADE])
 def test_a_kernel_of_attention_reads_what_projections_give_as_it_lies(name, context, need_compiler):
     """No copy, no bias in memory, no keys for each head: a norm, products, attention, and the last product with its residual."""
     model, inputs = wide(name)

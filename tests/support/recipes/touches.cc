@@ -188,8 +188,8 @@ class Lister {
   void Attention(const AttentionProblem& p) {
     for (const char* name : {"q", "k", "v"}) Map(name, Next());
     Batched("out", Kind::kWrite, p, p.out, p.result, p.value_head);
-    for (const ScoreStep& step : p.steps) {
-      if (step.HasTerm()) Batched("term", Kind::kRead, p, step.term, step.dtype, p.keys);
+    for (int i = 0; i < p.Terms(); ++i) {
+      Batched("term", Kind::kRead, p, p.terms[static_cast<size_t>(i)], p.TermType(i), p.keys);
     }
   }
 

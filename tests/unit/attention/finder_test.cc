@@ -71,13 +71,13 @@ TEST(AttentionPlans, SayWhyAKernelDoesNotTakeIt) {
 
 // Attention of M batches, 4 heads and 320 rows, with something that no kernel takes.
 struct Odd {
-  bool capped = false, cast = true, packed = false;
+  bool waves = false, cast = true, packed = false;
 };
 
 std::string RefusalOf(const Odd& odd) {
   ChainReader r("q, k, v: bf16[M,4,320,64] $0; s = q @ k.T",
                 odd.packed ? "strides(84480, 21120, 66, 1)" : "");
-  if (odd.capped) r.Add("s = tanh(s) * 30");
+  if (odd.waves) r.Add("s = sin(s) * 30");
   r.Add("p = softmax(s)");
   if (odd.cast) r.Add("p = bf16(p)");
   r.Add("out bf16(p @ v)");
@@ -102,9 +102,8 @@ TEST(AttentionPlans, SayFirstWhatKeepsBatchesOfMFromAKernel) {
       {refusal(64, 64, 65544),
        "as attention: keys 65544, must be in [1, 65536]: give each batch a "},
       {RefusalOf({true, true, false}),
-       ", tanh) is between the product of q and k and the softmax, where "
-       "kernels "
-       "take scales, casts, added terms and masks: give each batch a chain of its own"},
+       ", sin) is between the product of q and k and the softmax, where kernels take element-wise "
+       "ops that keep no array: give each batch a chain of its own"},
       {RefusalOf({false, false, false}),
        "are f32, must be bf16 or f16: cast them to the dtype of v"},
       {RefusalOf({false, true, true}),
@@ -114,6 +113,42 @@ TEST(AttentionPlans, SayFirstWhatKeepsBatchesOfMFromAKernel) {
     EXPECT_THAT(message, HasSubstr(why));
     EXPECT_THAT(message, Not(HasSubstr("M may only count rows"))) << message;
   }
+}
+
+EpilogueProgram ProgramOf(absl::string_view term, int64_t heads = 3) {
+  const auto form = testing::ReadAttentionForm(absl::StrCat("2x", heads, " 49x80 32 ", term));
+  return FindAttention(*FormOf(form)->chain).at(0).problem.program;
+}
+
+// A kernel computes values of indices, and values of fewer elements than they have.
+TEST(ScorePrograms, AreOfAnyElementWiseOps) {
+  EXPECT_EQ(ToString(ProgramOf("of_heads")), "add(y,to_f32(r))");
+  EXPECT_EQ(ToString(ProgramOf("mask")), "select(r,y,-inf)");
+  EXPECT_EQ(ToString(ProgramOf("capped")), "mul(tanh(mul(y,0.0333333)),30)");
+  EXPECT_EQ(ToString(ProgramOf("alibi")), "add(y,mul(r,sub(column,row)))");
+  EXPECT_EQ(ToString(ProgramOf("band")),
+            "select(and(ge(row,column),lt(sub(row,column),21)),"
+            "add(mul(tanh(mul(y,0.0333333)),30),mul(r,sub(column,row))),-inf)");
+  EXPECT_EQ(ToString(ProgramOf("gated_cap")),
+            "select(r1,-3.40282e+38,mul(tanh(mul(mul(y,to_f32(r2)),0.0333333)),30))");
+}
+
+TEST(ScorePrograms, ShortenATanhThatIsOnlyScaledAndAdded) {
+  const auto of_tanh = [](absl::string_view steps) {
+    const Chain chain = ReadChain(absl::StrCat("q, k, v: bf16[3,2,40,16]; s = q @ k.T; ", steps,
+                                               "; p = bf16(softmax(s)); out bf16(p @ v)"));
+    const auto normal = *NormalFormOf(std::make_shared<const Chain>(chain));
+    const EpilogueProgram program = FindAttention(*normal->chain).at(0).problem.program;
+    const std::vector<Precision> precisions = ScorePrecisions(program);
+    for (size_t id = 0; id < precisions.size(); ++id) {
+      if (IsUnary(program.body->ops()[id], UnaryKind::kTanh)) return precisions[id];
+    }
+    return Precision::kFast;
+  };
+  EXPECT_EQ(of_tanh("s = tanh(s) * 50 + s"), Precision::kBesideOne);
+  EXPECT_EQ(of_tanh("s = tanh(s) * 100"), Precision::kExact);
+  EXPECT_EQ(of_tanh("s = tanh(s) * 10 * 10"), Precision::kExact);
+  EXPECT_EQ(of_tanh("s = tanh(s) * s"), Precision::kExact);
 }
 
 TEST(AttentionPlans, LetAnEncodersLayerBeOnePlan) {

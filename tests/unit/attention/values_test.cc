@@ -125,9 +125,14 @@ TEST(AttentionValues, LeaveAnOperandAtStridesOfMToOthers) {
   EXPECT_TRUE(FindAttention(*chain).empty());
 }
 
-// Terms that nothing but constants make are stored by a kernel before the one that reads them.
+// Terms of indices of batches are stored by a kernel before the one that reads them. Numbers and
+// indices of rows and keys are computed.
 TEST(AttentionValues, ReadConstantTermsBehindTheKernelThatStoresThem) {
-  for (const char* steps : {"s + spread(1, s)", "s + iota([3,2,40,40], 3, f32)"}) {
+  for (const auto& [steps, stored] :
+       std::vector<std::pair<const char*, int>>{{"s + spread(1, s)", 0},
+                                                {"s + iota([3,2,40,40], 3, f32)", 0},
+                                                {"s + iota([3,2,40,40], 2, f32)", 0},
+                                                {"s + iota([3,2,40,40], 1, f32)", 1}}) {
     const Chain given = WithSteps(steps);
     EXPECT_GT(ExpectComputes(given), 0) << steps;
     const auto chain = NormalOf(given);
@@ -142,8 +147,56 @@ TEST(AttentionValues, ReadConstantTermsBehindTheKernelThatStoresThem) {
       const std::vector<int>& producers = graph.vertex(graph.VertexOf(found.runs[0].end)).producers;
       EXPECT_EQ(std::count(producers.begin(), producers.end(), graph.VertexOf(operand.value)), 1);
     }
-    EXPECT_EQ(computed, 1);
+    EXPECT_EQ(computed, stored) << steps;
   }
+}
+
+// The terms that a kernel of attention reads for them.
+TEST(AttentionValues, ComputeAnyElementWiseOpsOfScores) {
+  constexpr char kIndices[] = "row = iota([40,40], 0, s32); column = iota([40,40], 1, s32); ";
+  const std::vector<std::pair<std::string, int>> cases = {
+      {"tanh(s / 5) * 5", 0},
+      {"s * sigmoid(s)", 0},
+      {"select(gt(s, spread(0.1, s)), s, s * 0.5)", 0},
+      {"abs(s) - exp(s * 0.1)", 0},
+      {"slope: f32[2,1,1]; far = f32(column - row); s + spread(spread(slope, [2,40,40]) * "
+       "spread(far, [2,40,40]), s)",
+       1},
+      {"slope: bf16[2,1,1]; far = f32(-abs(3:s32 + row - column)); s + "
+       "spread(bf16(spread(f32(slope), [2,40,40]) * spread(far, [2,40,40])), s)",
+       1},
+      {"select(spread(lt(abs(row - column), spread(7:s32, row)), s), s, spread(-inf, s))", 0},
+      {"bias: f32[2,40,40]; pad: f32[3,1,40,40]; s + (spread(bias, s) + spread(pad, s))", 2},
+      // Three matrices are added before, and read as one.
+      {"a: f32[2,40,40]; b: f32[3,1,40,40]; c: f32[3,2,1,40]; s + (spread(a, s) + spread(b, s) + "
+       "spread(c, s))",
+       1},
+      // As many elements as are read: another kernel computes them once for all rows.
+      {"keys: f32[3,1,1,40]; s + spread(exp(keys), s)", 1},
+      // Products of indices that f32 does not hold.
+      {"s + spread(f32(row * row * row * row * column), s) * 1e-9", 1},
+  };
+  for (const auto& [steps, terms] : cases) {
+    const Chain chain =
+        WithSteps(absl::StrCat(absl::StrContains(steps, "row") ? kIndices : "", steps));
+    const auto found = FindAttention(*NormalOf(chain));
+    ASSERT_EQ(found.size(), 1u) << steps;
+    EXPECT_EQ(found[0].problem.Terms(), terms) << steps << "\n" << found[0].problem.ToString();
+    EXPECT_GT(ExpectComputes(chain), 0) << steps;
+  }
+}
+
+// Two layers share what their masks and distances are made of, which no kernel stores for them.
+TEST(AttentionValues, ShareNothingBetweenLayersThatEachComputes) {
+  const Chain chain = ReadChain(absl::StrCat(
+      kOperands,
+      "slope: f32[2,1,1]; row = iota([40,40], 0, s32); column = iota([40,40], 1, s32);"
+      "bias = spread(spread(slope, [2,40,40]) * spread(f32(column - row), [2,40,40]), [3,2,40,40]);"
+      "p = bf16(softmax((q @ k.T) * 0.25 + bias)); q2 = bf16(p @ v);"
+      "p2 = bf16(softmax((q2 @ k.T) * 0.25 + bias)); out bf16(p2 @ v)"));
+  const auto planned = Got(PlanChain(*NormalOf(chain), 1, *BuiltinModel("h200"), {}));
+  EXPECT_EQ(planned.chosen.kernels.size(), 2u) << planned.chosen.ToText();
+  EXPECT_GT(ExpectComputes(chain), 0);
 }
 
 TEST(AttentionValues, KeepACausalMaskThatHidesWithoutTerms) {

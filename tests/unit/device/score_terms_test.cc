@@ -39,6 +39,26 @@ TEST(ScoreTerms, AreKeptWhereBothRowsAreTheSame) {
   EXPECT_EQ(held.at(0), 1);
 }
 
+// One number of each row, as a gate's, and one for all rows, as a slope, serve all columns.
+TEST(ScoreTerms, OfOneColumnAreHeldOnce) {
+  constexpr int kGroups = 4;
+  float rows[16];
+  for (int i = 0; i < 16; ++i) rows[i] = static_cast<float>(i + 1);
+  HeldTerm<ScoreTerm<Float32, 1, 0, false>, kGroups, 8 * kGroups, false> gate;
+  HeldTerm<ScoreTerm<Float32, 0, 0, false>, kGroups, 8 * kGroups, false> slope;
+  static_assert(sizeof(gate.raw) == 2 * sizeof(float) && sizeof(slope.raw) == sizeof(float));
+  threadIdx.x = 3;
+  gate.place(rows, 2, 10);
+  gate.load<true>(0);
+  slope.place(rows + 5, 2, 10);
+  slope.load<true>(0);
+  for (int i = 0; i < 4 * kGroups; ++i) {
+    EXPECT_EQ(gate.at(i), i / 2 % 2 == 0 ? 3 : 11) << i;
+    EXPECT_EQ(slope.at(i), 6) << i;
+  }
+  threadIdx.x = 0;
+}
+
 // Columns past the last key are zero in the last tile. Other tiles are read without a test for it.
 TEST(ScoreTerms, EndWithTheKeys) {
   constexpr int kEnd = 5;

@@ -99,17 +99,14 @@ std::string Formula(const AttentionProblem& problem) {
 
 TEST(AttentionLines, FormulasNameEveryStep) {
   AttentionProblem p = SampleAttentionProblem();
-  EXPECT_EQ(Formula(p), "out = softmax(causal(0.125 q k^T + term)) v");
-  std::reverse(p.steps.begin(), p.steps.end());
+  EXPECT_EQ(Formula(p), "out = softmax(causal(add(y,to_f32(r)))) v with y = 0.125 q k^T");
   p.causal = false;
-  EXPECT_EQ(Formula(p), "out = softmax(0.125 (q k^T + term)) v");
-  p.steps[0].kind = ScoreStep::kSelect;
-  p.steps[0].number = -1;
-  EXPECT_EQ(Formula(p), "out = softmax(0.125 where(term, q k^T, -1)) v");
-  p.steps[0].kind = ScoreStep::kHide;
-  p.steps[1].kind = ScoreStep::kRound;
-  p.steps[1].dtype = DType::kF16;
-  EXPECT_EQ(Formula(p), "out = softmax(f16(where(term, -1, q k^T))) v");
+  p.program = ScoreProgram("tanh(y * 0.125) * 50", {});
+  EXPECT_EQ(Formula(p), "out = softmax(mul(tanh(y),50)) v with y = 0.125 q k^T");
+  p.program = ScoreProgram("f32(f16(select(r, y, -1)))", {DType::kPred});
+  EXPECT_EQ(Formula(p), "out = softmax(to_f32(to_f16(select(r,y,-1)))) v with y = q k^T");
+  p.program = ScoreProgram("y * 0.125", {});
+  EXPECT_EQ(Formula(p), "out = softmax(0.125 q k^T) v");
 }
 
 TEST(AttentionLines, TellOfItemsAndSharedMemory) {
@@ -136,7 +133,7 @@ TEST(AttentionLines, AreInTextAndDrawing) {
   plan.kernels[0].spec = SampleAttention();
   const Explanation e = Describe(plan, *BuiltinModel("h200"));
   for (const std::string& told : {ExplanationText(e), PlanSvg(e)}) {
-    EXPECT_THAT(told, HasSubstr("out = softmax(causal(0.125 q k^T + term)) v"));
+    EXPECT_THAT(told, HasSubstr("out = softmax(causal(add(y,to_f32(r)))) v with y = 0.125 q k^T"));
     EXPECT_THAT(told, HasSubstr("rows of q"));
   }
 }

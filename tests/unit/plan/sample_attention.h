@@ -5,8 +5,24 @@
 #include <memory>
 
 #include "src/plan/attention_family.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter {
+
+// A program of a score y and of terms r, r1, r2 in the text of chains.
+inline EpilogueProgram ScoreProgram(const std::string& text, const std::vector<DType>& terms) {
+  std::string inputs = "y = {f32[2]}; ";
+  for (size_t i = 0; i < terms.size(); ++i) {
+    absl::StrAppend(&inputs, "r", i == 0 ? "" : std::to_string(i), " = {", NameOf(terms[i]),
+                    "[2]}; ");
+  }
+  auto body = std::make_shared<const Chain>(ReadChain(absl::StrCat(inputs, "out f32(", text, ")")));
+  std::vector<LeafKind> kinds(terms.size() + 1, LeafKind::kMatrix);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (body->InputOrder()[i] == 0) kinds[i] = LeafKind::kValue;
+  }
+  return ProgramOf(std::move(body), std::move(kinds));
+}
 
 inline AttentionProblem SampleAttentionProblem() {
   constexpr int64_t kHeads = 12, kRows = 512, kKeys = 768, kHead = 64;
@@ -19,12 +35,8 @@ inline AttentionProblem SampleAttentionProblem() {
   };
   p.q = p.out = matrices(kRows);
   p.k = p.v = matrices(kKeys);
-  ScoreStep scale, term;
-  scale.number = 0.125;
-  term.kind = ScoreStep::kAdd;
-  term.dtype = DType::kBF16;
-  term.term = {kKeys, 1, {{1, kHeads, kRows * kKeys}}};
-  p.steps = {scale, term};
+  p.program = ScoreProgram("y * 0.125 + f32(r)", {DType::kBF16});
+  p.terms = {{kKeys, 1, {{1, kHeads, kRows * kKeys}}}};
   p.causal = true;
   p.diagonal = kKeys - kRows;
   return p;
