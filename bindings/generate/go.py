@@ -19,13 +19,13 @@ import "C"
 """
 # Words that are not written with only their first letter in upper case.
 _SPELLED = {
-    "bf16": "BF16", "e2m1": "E2M1", "gelu": "GELU", "gpu": "GPU", "gru": "GRU", "hwio": "HWIO", "io": "IO", "lstm": "LSTM", "nvrtc": "NVRTC",
-    "ohwi": "OHWI", "oi": "OI", "ok": "OK", "pdl": "PDL", "relu": "ReLU", "silu": "SiLU", "swiglu": "SwiGLU", "activation": "Activate",
+    "awq": "AWQ", "bf16": "BF16", "e2m1": "E2M1", "e8m0": "E8M0", "gelu": "GELU", "gptq": "GPTQ", "gpu": "GPU", "gru": "GRU", "hwio": "HWIO",
+    "io": "IO", "lstm": "LSTM", "nvrtc": "NVRTC", "ohwi": "OHWI", "oi": "OI", "ok": "OK", "pdl": "PDL", "relu": "ReLU", "silu": "SiLU", "swiglu": "SwiGLU", "activation": "Activate",
 }  # fmt: skip
 # The prefix of a word, by its type; types whose words are clear without one are missing.
 _PREFIXES = {
     "Unary": "Unary", "Binary": "Binary", "Comparison": "Compare", "Reduction": "Reduce", "Granularity": "Scale",
-    "Choice": "Choice", "Switch": "Switch", "LogLevel": "Log",
+    "Checkpoint": "Checkpoint", "Choice": "Choice", "Switch": "Switch", "LogLevel": "Log",
 }  # fmt: skip
 _GO_TYPES = {"double": "float64", "int64_t": "int64", "int32_t": "int32"}
 

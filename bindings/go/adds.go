@@ -159,7 +159,9 @@ func (b *Builder) Cumsum(x Value) Value {
 
 // Random: uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed, offset + i)
 // gives: word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i, of 64 bits. Both are s32 or s64
-// of rank 0, so that each launch may have others.
+// of rank 0, so that each launch may have others. Either may instead have a number for each index of leading dims of
+// the result, [rows] for [rows, columns]; then i is the place within that index, so a row's numbers do not depend on
+// where the row stands.
 func (b *Builder) Random(seed, offset Value, dims []int64) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_random(p, seed.id, offset.id, C.uint32_t(len(dims)), first[int64, C.int64_t](dims), out, failed)
@@ -260,4 +262,38 @@ func (b *Builder) DequantizeE2M1Packed(w, scale Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_dequantize_e2m1_packed(p, w.id, scale.id, out, failed)
 	}, w, scale)
+}
+
+// PackCodes: codes of a checkpoint in that order, as s8 [k / 16, 8 n]: n is a multiple of 64, k of 16. A chain of this
+// op and the next ones runs once, and its outputs are kept (docs/four-bit.md). w is s8, four for each word of 32 bits:
+// [n, k / 2] of ROWS and COMPRESSED_TENSORS, [k, n / 2] of AWQ, [k / 8, 4 n] of GPTQ, whose elements of k lie in the
+// order of their groups: its g_idx never falls.
+func (b *Builder) PackCodes(w Value, checkpoint Checkpoint) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_pack_codes(p, w.id, C.sinter_checkpoint(checkpoint), out, failed)
+	}, w)
+}
+
+// PackScales: floating scales, or floating zeros, as packed ones [groups, n] of the same type. scale is [n, groups] of
+// ROWS and COMPRESSED_TENSORS, else [groups, n].
+func (b *Builder) PackScales(scale Value, checkpoint Checkpoint) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_pack_scales(p, scale.id, C.sinter_checkpoint(checkpoint), out, failed)
+	}, scale)
+}
+
+// PackZeros: zeros of four bits as packed ones, f32 [groups, n] of 0 to 15. zero is s8: [n / 8, 4 groups] of
+// COMPRESSED_TENSORS, [groups, n / 2] of AWQ and GPTQ. ROWS is SINTER_INVALID_ARGUMENT: its zeros are floating.
+func (b *Builder) PackZeros(zero Value, checkpoint Checkpoint) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_pack_zeros(p, zero.id, C.sinter_checkpoint(checkpoint), out, failed)
+	}, zero)
+}
+
+// DequantizeE8M0: scales of E8M0, s8 of any dims, as f32: byte b is 2^(b - 127), 255 is NaN. Cast to bf16, they are
+// exact.
+func (b *Builder) DequantizeE8M0(scale Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_dequantize_e8m0(p, scale.id, out, failed)
+	}, scale)
 }

@@ -101,7 +101,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	ids, slots := b.Input(S64, []int64{M}), b.Input(S32, []int64{M, 2})
 	wide := b.Quantize(b.Constant(BF16, []int64{3, 16, 8}), QuantizeOptions{})
 	experts := b.Quantize(b.Constant(BF16, []int64{3, 8, 8}), QuantizeOptions{})
-	seed := b.Input(S64, []int64{})
+	seed, packing := b.Input(S64, []int64{}), b.Constant(S8, []int64{64, 32})
 	token, logProbability := b.NextToken(x, seed, seed, NextTokenOptions{Count: 4, Temperature: b.Input(F32, []int64{M}),
 		K: b.Input(S32, []int64{M}), TopP: two, MinP: two, LogProbability: true})
 	largest, none := b.NextToken(x, seed, seed, NextTokenOptions{})
@@ -152,6 +152,9 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 			[]int32{0, 1}, false), rows),
 		b.Broadcast(b.Reduce(ReduceSum, b.DequantizeE2M1Packed(b.Constant(S8, []int64{1, 512}), b.Constant(BF16, []int64{1, 64})),
 			[]int32{0, 1}, false), rows),
+		b.Broadcast(b.Reduce(ReduceSum, b.Cast(b.PackCodes(packing, CheckpointRows), F32), []int32{0, 1}, false), rows),
+		b.Broadcast(b.Reduce(ReduceSum, b.PackScales(b.DequantizeE8M0(packing), CheckpointCompressedTensors), []int32{0, 1}, false), rows),
+		b.Broadcast(b.Reduce(ReduceSum, b.PackZeros(packing, CheckpointAWQ), []int32{0, 1}, false), rows),
 		b.Clamp(x, -1, math.Inf(1)),
 		b.Broadcast(b.Reshape(b.Add(b.Cast(token, F32), logProbability), []int64{M, 1}), rows),
 		b.Broadcast(b.Reshape(b.Cast(largest, F32), []int64{M, 1}), rows),
@@ -186,7 +189,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 34 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 35 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)
@@ -194,8 +197,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Error(info, err)
 	}
-	_, err = chain.Buffer(35, 4)
-	refused(t, err, OutOfRange, "35")
+	_, err = chain.Buffer(36, 4)
+	refused(t, err, OutOfRange, "36")
 	_, err = chain.Buffer(-1, 4)
 	refused(t, err, OutOfRange, "-1")
 }

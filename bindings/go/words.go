@@ -222,6 +222,22 @@ const (
 	HWIO Filter = C.SINTER_FILTER_HWIO
 )
 
+// Checkpoint: how a checkpoint has codes of four bits of a matrix [n, k].
+type Checkpoint int32
+
+const (
+	// Bytes of rows as dequantize_u4 reads them: also of mxfp4.
+	CheckpointRows Checkpoint = C.SINTER_CHECKPOINT_ROWS
+	// Words along n, in the order 0 2 4 6 1 3 5 7.
+	CheckpointAWQ Checkpoint = C.SINTER_CHECKPOINT_AWQ
+	// Words along k; a zero is stored less one, modulo 16.
+	CheckpointGPTQ Checkpoint = C.SINTER_CHECKPOINT_GPTQ
+	// Words along k; a zero is stored as it is.
+	CheckpointGPTQV2 Checkpoint = C.SINTER_CHECKPOINT_GPTQ_V2
+	// Bytes of rows; words of zeros along n.
+	CheckpointCompressedTensors Checkpoint = C.SINTER_CHECKPOINT_COMPRESSED_TENSORS
+)
+
 // Switch: a choice that may be left to the environment.
 type Switch int32
 

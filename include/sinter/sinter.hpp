@@ -150,6 +150,14 @@ enum class Filter : sinter_filter {
   kOhwi = SINTER_FILTER_OHWI,
   kHwio = SINTER_FILTER_HWIO,
 };
+// How a checkpoint has codes of four bits of a matrix [n, k].
+enum class Checkpoint : sinter_checkpoint {
+  kRows = SINTER_CHECKPOINT_ROWS,
+  kAwq = SINTER_CHECKPOINT_AWQ,
+  kGptq = SINTER_CHECKPOINT_GPTQ,
+  kGptqV2 = SINTER_CHECKPOINT_GPTQ_V2,
+  kCompressedTensors = SINTER_CHECKPOINT_COMPRESSED_TENSORS,
+};
 // What shares one value of a scale. 0 means SINTER_SCALE_ROW.
 enum class Granularity : sinter_granularity {
   kTensor = SINTER_SCALE_TENSOR,
@@ -653,7 +661,10 @@ class ChainBuilder {
   }
   // Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed,
   // offset + i) gives: word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i,
-  // of 64 bits. Both are s32 or s64 of rank 0, so that each launch may have others.
+  // of 64 bits. Both are s32 or s64 of rank 0, so that each launch may have others. Either may
+  // instead have a number for each index of leading dims of the result, [rows] for [rows, columns];
+  // then i is the place within that index, so a row's numbers do not depend on where the row
+  // stands.
   Value Random(Value seed, Value offset, Span<int64_t> dims) {
     return Add({}, sinter_chain_add_random, seed, offset, dims.size(), dims.data());
   }
@@ -719,6 +730,30 @@ class ChainBuilder {
   // Weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed.
   Value DequantizeE2m1Packed(Value w, Value scale) {
     return Add({}, sinter_chain_add_dequantize_e2m1_packed, w, scale);
+  }
+  // Codes of a checkpoint in that order, as s8 [k / 16, 8 n]: n is a multiple of 64, k of 16. A
+  // chain of this op and the next ones runs once, and its outputs are kept (docs/four-bit.md). w is
+  // s8, four for each word of 32 bits: [n, k / 2] of ROWS and COMPRESSED_TENSORS, [k, n / 2] of
+  // AWQ, [k / 8, 4 n] of GPTQ, whose elements of k lie in the order of their groups: its g_idx
+  // never falls.
+  Value PackCodes(Value w, Checkpoint checkpoint) {
+    return Add({}, sinter_chain_add_pack_codes, w, checkpoint);
+  }
+  // Floating scales, or floating zeros, as packed ones [groups, n] of the same type. scale is [n,
+  // groups] of ROWS and COMPRESSED_TENSORS, else [groups, n].
+  Value PackScales(Value scale, Checkpoint checkpoint) {
+    return Add({}, sinter_chain_add_pack_scales, scale, checkpoint);
+  }
+  // Zeros of four bits as packed ones, f32 [groups, n] of 0 to 15. zero is s8: [n / 8, 4 groups] of
+  // COMPRESSED_TENSORS, [groups, n / 2] of AWQ and GPTQ. ROWS is SINTER_INVALID_ARGUMENT: its zeros
+  // are floating.
+  Value PackZeros(Value zero, Checkpoint checkpoint) {
+    return Add({}, sinter_chain_add_pack_zeros, zero, checkpoint);
+  }
+  // Scales of E8M0, s8 of any dims, as f32: byte b is 2^(b - 127), 255 is NaN. Cast to bf16, they
+  // are exact.
+  Value DequantizeE8m0(Value scale) {
+    return Add({}, sinter_chain_add_dequantize_e8m0, scale);
   }
   // made by ./dev bindings, adds: end
   // clang-format on

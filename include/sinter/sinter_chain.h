@@ -203,7 +203,10 @@ SINTER_API sinter_status sinter_chain_add_cumsum(sinter_chain* chain, sinter_val
                                                  sinter_value* out_value, sinter_error** error);
 /* Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed,
  * offset + i) gives: word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i,
- * of 64 bits. Both are s32 or s64 of rank 0, so that each launch may have others. */
+ * of 64 bits. Both are s32 or s64 of rank 0, so that each launch may have others. Either may
+ * instead have a number for each index of leading dims of the result, [rows] for [rows, columns];
+ * then i is the place within that index, so a row's numbers do not depend on where the row stands.
+ */
 SINTER_API sinter_status sinter_chain_add_random(sinter_chain* chain, sinter_value seed,
                                                  sinter_value offset, uint32_t rank,
                                                  const int64_t* dims, sinter_value* out_value,
@@ -359,7 +362,9 @@ typedef struct sinter_next_token_options {
  * reach top_p, of these the ones at least min_p times as probable as the first. Rows without a
  * temperature above 0 take their largest logit; of equal logits the lower place comes first. Each
  * of the four values has rank 0 (one number for all rows) or the dims [..]. seed and offset, s32 or
- * s64 of rank 0, are a `random` of the dims of logits: equal ones give equal draws. A row that has
+ * s64, are used as by a `random` of the dims of logits: equal ones give equal draws, and with the
+ * dims
+ * [..] a row's draw does not depend on the other rows. A row that has
  * a NaN, +infinity or no number above -infinity gives -1. out_log_probability may be null; else it
  * is the natural logarithm of the token's softmax(logits), without temperature, f32 [..]; NaN where
  * the token is -1. */
@@ -510,6 +515,30 @@ SINTER_API sinter_status sinter_chain_add_dequantize_e2m1_packed(sinter_chain* c
                                                                  sinter_value w, sinter_value scale,
                                                                  sinter_value* out_value,
                                                                  sinter_error** error);
+/* Codes of a checkpoint in that order, as s8 [k / 16, 8 n]: n is a multiple of 64, k of 16. A chain
+ * of this op and the next ones runs once, and its outputs are kept (docs/four-bit.md). w is s8,
+ * four for each word of 32 bits: [n, k / 2] of ROWS and COMPRESSED_TENSORS, [k, n / 2] of AWQ, [k /
+ * 8, 4 n] of GPTQ, whose elements of k lie in the order of their groups: its g_idx never falls. */
+SINTER_API sinter_status sinter_chain_add_pack_codes(sinter_chain* chain, sinter_value w,
+                                                     sinter_checkpoint checkpoint,
+                                                     sinter_value* out_value, sinter_error** error);
+/* Floating scales, or floating zeros, as packed ones [groups, n] of the same type. scale is [n,
+ * groups] of ROWS and COMPRESSED_TENSORS, else [groups, n]. */
+SINTER_API sinter_status sinter_chain_add_pack_scales(sinter_chain* chain, sinter_value scale,
+                                                      sinter_checkpoint checkpoint,
+                                                      sinter_value* out_value,
+                                                      sinter_error** error);
+/* Zeros of four bits as packed ones, f32 [groups, n] of 0 to 15. zero is s8: [n / 8, 4 groups] of
+ * COMPRESSED_TENSORS, [groups, n / 2] of AWQ and GPTQ. ROWS is SINTER_INVALID_ARGUMENT: its zeros
+ * are floating. */
+SINTER_API sinter_status sinter_chain_add_pack_zeros(sinter_chain* chain, sinter_value zero,
+                                                     sinter_checkpoint checkpoint,
+                                                     sinter_value* out_value, sinter_error** error);
+/* Scales of E8M0, s8 of any dims, as f32: byte b is 2^(b - 127), 255 is NaN. Cast to bf16, they are
+ * exact. */
+SINTER_API sinter_status sinter_chain_add_dequantize_e8m0(sinter_chain* chain, sinter_value scale,
+                                                          sinter_value* out_value,
+                                                          sinter_error** error);
 /* A flag of the options of the three below: sums of e4m3 codes may stay in the tensor cores, which
  * keep 13 fraction bits: faster, less exact as k grows (docs/numerics.md). Without it, sums of 128
  * of k are added in f32. SINTER_INVALID_ARGUMENT for s8, whose sums are exact, and where a scale

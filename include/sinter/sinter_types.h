@@ -197,6 +197,16 @@ enum {
   SINTER_FILTER_HWIO = 2  /* [height, width, in, out] */
 };
 
+/* How a checkpoint has codes of four bits of a matrix [n, k]. */
+typedef int32_t sinter_checkpoint;
+enum {
+  SINTER_CHECKPOINT_ROWS = 1,    /* bytes of rows as dequantize_u4 reads them: also of mxfp4 */
+  SINTER_CHECKPOINT_AWQ = 2,     /* words along n, in the order 0 2 4 6 1 3 5 7 */
+  SINTER_CHECKPOINT_GPTQ = 3,    /* words along k; a zero is stored less one, modulo 16 */
+  SINTER_CHECKPOINT_GPTQ_V2 = 4, /* words along k; a zero is stored as it is */
+  SINTER_CHECKPOINT_COMPRESSED_TENSORS = 5 /* bytes of rows; words of zeros along n */
+};
+
 /* A choice that may be left to the environment. */
 typedef int32_t sinter_switch;
 enum { SINTER_SWITCH_DEFAULT = 0, SINTER_SWITCH_ON = 1, SINTER_SWITCH_OFF = 2 };

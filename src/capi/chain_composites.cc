@@ -7,6 +7,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/composites_four_bits.h"
 #include "src/chain/composites_next_token.h"
+#include "src/chain/composites_packing.h"
 
 namespace sinter::capi {
 namespace {
@@ -356,6 +357,33 @@ sinter_status sinter_chain_add_dequantize_e2m1_packed(sinter_chain* chain, sinte
                                                       sinter_error** error) {
   return capi::AddOf(chain, "dequantize_e2m1_packed", out_value, error,
                      sinter::AddDequantizeE2M1Packed, Operand{"w", w}, Operand{"scale", scale});
+}
+
+sinter_status sinter_chain_add_pack_codes(sinter_chain* chain, sinter_value w,
+                                          sinter_checkpoint checkpoint, sinter_value* out_value,
+                                          sinter_error** error) {
+  return capi::AddOf(chain, "pack_codes", out_value, error, sinter::AddPackCodes, Operand{"w", w},
+                     static_cast<sinter::Checkpoint>(checkpoint));
+}
+
+sinter_status sinter_chain_add_pack_scales(sinter_chain* chain, sinter_value scale,
+                                           sinter_checkpoint checkpoint, sinter_value* out_value,
+                                           sinter_error** error) {
+  return capi::AddOf(chain, "pack_scales", out_value, error, sinter::AddPackScales,
+                     Operand{"scale", scale}, static_cast<sinter::Checkpoint>(checkpoint));
+}
+
+sinter_status sinter_chain_add_pack_zeros(sinter_chain* chain, sinter_value zero,
+                                          sinter_checkpoint checkpoint, sinter_value* out_value,
+                                          sinter_error** error) {
+  return capi::AddOf(chain, "pack_zeros", out_value, error, sinter::AddPackZeros,
+                     Operand{"zero", zero}, static_cast<sinter::Checkpoint>(checkpoint));
+}
+
+sinter_status sinter_chain_add_dequantize_e8m0(sinter_chain* chain, sinter_value scale,
+                                               sinter_value* out_value, sinter_error** error) {
+  return capi::AddOf(chain, "dequantize_e8m0", out_value, error, sinter::AddDequantizeE8M0,
+                     Operand{"scale", scale});
 }
 
 sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a, sinter_scaled w,

@@ -117,7 +117,8 @@ class ChainBuilder {
   // result[.., i] is what `kind`, sum, makes of x[.., 0] to x[.., i].
   absl::StatusOr<ValueId> Scan(ReduceKind kind, ValueId x);
   // Uniform f32 in [0, 1): the element of row-major index i is word 0 of Philox4x32-10 of key
-  // `seed` and counter `offset` + i, both s32 or s64 of rank 0.
+  // `seed` and counter `offset` + i, both s32 or s64 of rank 0. Either may have a number for each
+  // index of the leading dims, e.g. of each row; i then counts the elements of that index.
   absl::StatusOr<ValueId> Random(const std::vector<Dim>& dims, ValueId seed, ValueId offset);
   // `axes` distinct, any order, at least one; mean of integers is refused.
   absl::StatusOr<ValueId> Reduce(ReduceKind kind, ValueId a, const std::vector<int32_t>& axes,

@@ -123,6 +123,9 @@ absl::Status CheckRowsApart(const Chain& chain);
 // Whether `op` takes rows by ids from all M of them, or writes M rows or among them.
 bool MixesRowsByIds(const Chain& chain, const Op& op);
 
+// How many leading dims of a `random` have seeds or offsets of their own; 0 where all share one.
+int LeadingRankOf(const Chain& chain, const Op& random);
+
 // JSON of any chain, both ways. Schema: docs/chains.md.
 
 constexpr int kChainJsonSchema = 1;

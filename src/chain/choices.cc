@@ -44,6 +44,30 @@ absl::StatusOr<Layout> ParseLayout(absl::string_view name) {
 
 namespace {
 
+constexpr absl::string_view kCheckpointNames[] = {"rows", "awq", "gptq", "gptq_v2",
+                                                  "compressed_tensors"};
+
+}  // namespace
+
+absl::string_view NameOf(Checkpoint checkpoint) {
+  return IsValid(checkpoint) ? kCheckpointNames[static_cast<size_t>(checkpoint) - 1] : "unknown";
+}
+
+absl::StatusOr<Checkpoint> ParseCheckpoint(absl::string_view name) {
+  for (const Checkpoint checkpoint : kCheckpoints) {
+    if (name == NameOf(checkpoint)) return checkpoint;
+  }
+  return InvalidField("checkpoint", name,
+                      absl::StrCat("one of ", absl::StrJoin(kCheckpointNames, " ")));
+}
+
+bool IsValid(Checkpoint checkpoint) {
+  const auto number = static_cast<int32_t>(checkpoint);
+  return number >= 1 && number <= static_cast<int32_t>(kCheckpoints.size());
+}
+
+namespace {
+
 struct OtherName {
   const char* word;
   const char* names;  // of kinds, keys and activations, separated by one space

@@ -1,6 +1,6 @@
 // The choices that name composites in addition to their sizes: activation, layout of a weight, how
-// precisely sums of e4m3 codes are kept, which elements share a scale, how a filter moves over
-// pixels.
+// precisely sums of e4m3 codes are kept, which elements share a scale, how a checkpoint has codes
+// of four bits, how a filter moves over pixels.
 #ifndef SINTER_SRC_CHAIN_CHOICES_H_
 #define SINTER_SRC_CHAIN_CHOICES_H_
 
@@ -56,6 +56,22 @@ enum class Granularity : int32_t {
 absl::string_view NameOf(Granularity granularity);  // "tensor", "row", "group", "static"
 absl::StatusOr<Granularity> ParseGranularity(absl::string_view name);
 bool IsValid(Granularity granularity);
+
+// How a checkpoint has codes of four bits. Numbers are part of the C ABI: never reused.
+enum class Checkpoint : int32_t {
+  kRows = 1,  // two neighbours of k in a byte
+  kAwq = 2,
+  kGptq = 3,    // zeros less one
+  kGptqV2 = 4,  // zeros as they are
+  kCompressedTensors = 5,
+};
+constexpr std::array<Checkpoint, 5> kCheckpoints = {Checkpoint::kRows, Checkpoint::kAwq,
+                                                    Checkpoint::kGptq, Checkpoint::kGptqV2,
+                                                    Checkpoint::kCompressedTensors};
+
+absl::string_view NameOf(Checkpoint checkpoint);  // "rows", "awq", "gptq", "gptq_v2", ..
+absl::StatusOr<Checkpoint> ParseCheckpoint(absl::string_view name);
+bool IsValid(Checkpoint checkpoint);
 
 // Names of choices in texts, and what people also call kinds of chains, keys and activations:
 // suggestions in errors.

@@ -5,14 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/refusal.h"
-#include "src/chain/expander.h"
+#include "src/chain/code_expander.h"
 
 namespace sinter {
 namespace {
 
-class FourBitExpander : public Expander {
+class FourBitExpander : public CodeExpander {
  public:
-  using Expander::Expander;
+  using CodeExpander::CodeExpander;
 
   // False, with the error set, unless w is of s8 and `scale` is floating.
   bool CheckTypes(ValueId w, ValueId scale) {
@@ -75,30 +75,6 @@ class FourBitExpander : public Expander {
     return Reshape(grouped, dims);
   }
 
-  // The codes of each byte, 0 to 15 as f32: of its low four bits, and of its high ones.
-  struct Halves {
-    ValueId low = kNoValue, high = kNoValue;
-  };
-  Halves HalvesOf(ValueId w) {
-    if (!ok()) return {};
-    const ValueId byte = Widen(w), sixteen = Scalar(16);
-    const ValueId high = Unary(UnaryKind::kFloor, Mul(byte, Scalar(1.0 / 16)));  // -8 to 7
-    const ValueId low = Sub(byte, Mul(high, sixteen));
-    const ValueId negative = Less(high, 0);
-    return {low, Where(negative, Add(high, sixteen), high)};
-  }
-  // Side by side along `axis`, which has extent 1.
-  ValueId Concat(ValueId first, ValueId second, int axis) {
-    return ok() ? Take(builder().Concat({first, second}, axis)) : kNoValue;
-  }
-  ValueId Transpose(ValueId x, const std::vector<int32_t>& axes) {
-    return ok() ? Take(builder().Transpose(x, axes)) : kNoValue;
-  }
-
-  ValueId Less(ValueId x, double bound) {
-    const ValueId most = Scalar(bound);
-    return Compare(CompareKind::kLt, x, most);
-  }
   ValueId Max(ValueId a, ValueId b) { return Binary(BinaryKind::kMax, a, b); }
 
  private:
@@ -154,11 +130,6 @@ class PackedExpander : public FourBitExpander {
  private:
   static constexpr int64_t kColumns = 64, kRows = 16;  // of n and k in 512 bytes
 
-  static std::vector<Dim> Dims(const std::vector<int64_t>& extents) {
-    std::vector<Dim> dims;
-    for (const int64_t extent : extents) dims.push_back(Dim::Constant(extent));
-    return dims;
-  }
   // One code of each byte as [n, k / 16, 8]. The first transposition sorts all columns except those
   // of a lane, the second sorts the lanes' columns and elements of k.
   ValueId Columns(ValueId codes) {

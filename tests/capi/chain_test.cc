@@ -59,6 +59,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   const sinter_value codes_of_four = Input(c, SINTER_DTYPE_S8, {4, 64});
   const sinter_value packed = Input(c, SINTER_DTYPE_S8, {4, 512});
   const sinter_value packed_scale = Input(c, SINTER_DTYPE_BF16, {2, 64});
+  const sinter_value of_rows = Input(c, SINTER_DTYPE_S8, {64, 32});
   const sinter_value a_scale = Input(c, SINTER_DTYPE_BF16, {4, 4});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
@@ -79,6 +80,10 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
        CallOf(sinter_chain_add_dequantize_u4_packed, c, packed, packed_scale, packed_scale)},
       {"dequantize_e2m1_packed",
        CallOf(sinter_chain_add_dequantize_e2m1_packed, c, packed, packed_scale)},
+      {"pack_codes", CallOf(sinter_chain_add_pack_codes, c, of_rows, SINTER_CHECKPOINT_ROWS)},
+      {"pack_scales", CallOf(sinter_chain_add_pack_scales, c, packed_scale, SINTER_CHECKPOINT_AWQ)},
+      {"pack_zeros", CallOf(sinter_chain_add_pack_zeros, c, of_rows, SINTER_CHECKPOINT_GPTQ)},
+      {"dequantize_e8m0", CallOf(sinter_chain_add_dequantize_e8m0, c, of_rows)},
       {"binary", CallOf(sinter_chain_add_binary, c, SINTER_BINARY_MUL, a, a)},
       {"compare", CallOf(sinter_chain_add_compare, c, SINTER_COMPARE_LT, a, a)},
       {"select", CallOf(sinter_chain_add_select, c, p, a, a)},

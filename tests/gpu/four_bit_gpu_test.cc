@@ -2,6 +2,7 @@
 // slices and blocks, ends of products, and every bucket of rows, against the float64 reference.
 #include "src/normal/normal_form.h"
 #include "tests/gpu/gpu_tests.h"
+#include "tests/support/read_chain.h"
 
 namespace sinter::gpu_testing::four_bits {
 namespace {
@@ -63,6 +64,37 @@ TEST_F(FourBits, PackedProductsOfEveryFormEqualTheReference) {
   Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=128", {8, 32, 64});
   Expect("four_bit_gated_ffn m=M packed=1 n=512 k=1024 l=320 act=silu group=32 zeros=1", {16, 64},
          kOfZeros);
+}
+
+// Every format, in as many sets of columns and groups as do not fill a block of threads.
+TEST_F(FourBits, PackingsEqualTheReference) {
+  for (const char* text : {
+           "w: const s8[192,48]; scale: const bf16[192,3]; "
+           "out pack_codes(w, rows), pack_scales(scale, rows)",
+           "w: const s8[192,48]; zero: const s8[24,12]; out "
+           "pack_codes(w, compressed_tensors), bf16(pack_zeros(zero, compressed_tensors))",
+           "w: const s8[96,96]; zero: const s8[3,96]; out "
+           "pack_codes(w, awq), f16(pack_zeros(zero, awq))",
+           "w: const s8[12,768]; zero: const s8[3,96]; out "
+           "pack_codes(w, gptq), bf16(pack_zeros(zero, gptq))",
+           "power: const s8[192,3]; finite = s8(max(f32(power), 0)); "  // no NaN is compared
+           "out pack_scales(bf16(dequantize_e8m0(finite)), rows)",
+       }) {
+    SCOPED_TRACE(text);
+    const auto whole = std::make_shared<const Chain>(ReadChain(text));
+    const auto chain = Got(NormalFormOf(whole))->chain;
+    const FusionResult result = Got(PlanChain(*chain, 1, ports().model, {}));
+    std::vector<Plan> plans = {result.chosen};
+    for (size_t i = 0; i < std::min(result.alternatives.size(), kPlans - 1); ++i) {
+      plans.push_back(result.alternatives[i]);
+    }
+    for (const Plan& plan : plans) {
+      SCOPED_TRACE(plan.ToText());
+      const auto loaded = Got(BuildPlan(ports(), chain, plan));
+      const auto data = Got(DeviceChain::Make(ports(), *chain, 1, 5));
+      ExpectRows(*data, loaded, {int64_t{1}});
+    }
+  }
 }
 
 // Every format and order, ragged columns and K, one expert with all rows and many with few.

@@ -3,6 +3,7 @@
 #include "absl/strings/strip.h"
 #include "src/chain/composites_four_bits.h"
 #include "src/chain/composites_next_token.h"
+#include "src/chain/composites_packing.h"
 
 namespace sinter::chain_text {
 
@@ -131,6 +132,7 @@ class OpCall {
     return term == nullptr ? kNoValue : ValueOf(b_, *term);
   }
   Activation ActOf() { return ParseActivation(a_.Word("act", "identity")).value(); }
+  Checkpoint CheckpointOf() { return ParseCheckpoint(a_.at(1).word).value(); }
   Accumulate AccumulateOf() { return ParseAccumulate(a_.Word("accumulate", "promoted")).value(); }
   Conv2d ConvOf() {
     Conv2d conv;
@@ -188,6 +190,10 @@ class OpCall {
     if (name_ == "dequantize_e2m1") return AddDequantizeE2M1(b_, Id(0), Id(1));
     if (name_ == "dequantize_u4_packed") return AddDequantizeU4Packed(b_, Id(0), Id(1), Id(2));
     if (name_ == "dequantize_e2m1_packed") return AddDequantizeE2M1Packed(b_, Id(0), Id(1));
+    if (name_ == "dequantize_e8m0") return AddDequantizeE8M0(b_, Id(0));
+    if (name_ == "pack_codes") return AddPackCodes(b_, Id(0), CheckpointOf());
+    if (name_ == "pack_scales") return AddPackScales(b_, Id(0), CheckpointOf());
+    if (name_ == "pack_zeros") return AddPackZeros(b_, Id(0), CheckpointOf());
     if (name_ == "next_token") return AddDraw();
     if (name_ == "quantize") {
       const auto scaled = AddQuantize(b_, Id(0), QuantizerOf());

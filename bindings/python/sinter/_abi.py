@@ -67,6 +67,7 @@ REDUCE: Dict[str, int] = {"sum": 1, "max": 2, "min": 3, "mean": 4}
 ACTIVATION: Dict[str, int] = {"identity": 0, "relu": 1, "gelu_tanh": 2, "gelu_erf": 3, "silu": 4}
 LAYOUT: Dict[str, int] = {"oi": 1, "io": 2}
 FILTER: Dict[str, int] = {"ohwi": 1, "hwio": 2}
+CHECKPOINT: Dict[str, int] = {"rows": 1, "awq": 2, "gptq": 3, "gptq_v2": 4, "compressed_tensors": 5}
 SWITCH: Dict[str, int] = {"default": 0, "on": 1, "off": 2}
 GRANULARITY: Dict[str, int] = {"tensor": 1, "row": 2, "group": 3, "static": 4}
 CHOICE: Dict[str, int] = {"best": 0, "fused": 1, "unfused": 2}
@@ -649,6 +650,10 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         POINTER(c_void_p))),
     "sinter_chain_add_dequantize_e2m1_packed": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32),
         POINTER(c_void_p))),
+    "sinter_chain_add_pack_codes": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_pack_scales": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_pack_zeros": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_dequantize_e8m0": (c_int32, (c_void_p, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_scaled_matmul": (c_int32, (c_void_p, Scaled, Scaled, POINTER(LinearOptions), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_scaled_gemm_chain": (c_int32, (c_void_p, Scaled, Scaled, Scaled, POINTER(QuantizeOptions),

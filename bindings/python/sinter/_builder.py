@@ -301,7 +301,9 @@ class Builder(Handle):
         return self._add("iota", int(kind), len(dims), int64s(dims), _axis(axis, len(dims)))
 
     def random(self, seed: Value, offset: Value, shape: Sequence[Dim]) -> Value:
-        """Uniform f32 in [0, 1), as Triton's ``tl.rand(seed, offset + i)`` at row-major place i; both s32 or s64 of rank 0."""
+        """Uniform f32 in [0, 1), as Triton's ``tl.rand(seed, offset + i)`` at row-major place i; both s32 or s64.
+
+        Either has rank 0, or a number for each index of leading dims, such as each row; i is then the place within that index."""
         dims = _shape(shape)
         return self._add("random", self._own(seed), self._own(offset), len(dims), int64s(dims))
 
@@ -520,6 +522,13 @@ def filter_number(name: str) -> int:
     if name not in _FILTER:
         raise invalid(f"filter is {name!r}; there are {' '.join(_FILTER)}")
     return _FILTER[name]
+
+
+def checkpoint_number(name: str) -> int:
+    """The number of a checkpoint's way to have weights of four bits."""
+    if name not in _abi.CHECKPOINT:
+        raise invalid(f"checkpoint is {name!r}; there are {' '.join(_abi.CHECKPOINT)}")
+    return _abi.CHECKPOINT[name]
 
 
 def numbers_of(value: Any, name: str, count: int, minimum: int) -> Tuple[int, ...]:

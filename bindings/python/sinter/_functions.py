@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ._argument import integer
-from ._builder import Operand, Value, builder_of
+from ._builder import Operand, Value, builder_of, checkpoint_number
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
     "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "trunc", "tan", "asin", "acos", "atan", "sinh", "cosh",
     "asinh", "acosh", "atanh", "erfc", "exp2", "log2", "log10", "fmod", "copysign", "atan2", "hypot", "silu",
     "all_reduce", "all_gather", "reduce_scatter", "gather", "scatter", "top_k", "cumsum", "softplus", "argmax",
     "argmin", "swiglu", "rope", "gru_cell", "dequantize_u4", "dequantize_e2m1", "dequantize_u4_packed",
-    "dequantize_e2m1_packed"]
+    "dequantize_e2m1_packed", "pack_codes", "pack_scales", "pack_zeros", "dequantize_e8m0"]
 
 
 def exp(x: Value) -> Value:
@@ -332,3 +332,32 @@ def dequantize_e2m1_packed(w: Value, scale: Value) -> Value:
     """Weights of e2m1 of a packed matrix: w and scale lie as in dequantize_u4_packed."""
     b = builder_of(w)
     return b._add("dequantize_e2m1_packed", b._own(w), b._own(scale))
+
+
+def pack_codes(w: Value, checkpoint: str) -> Value:
+    """Codes of a checkpoint in that order, as s8 [k / 16, 8 n]: n is a multiple of 64, k of 16. A chain of this op and
+    the next ones runs once, and its outputs are kept (docs/four-bit.md). w is s8, four for each word of 32 bits: [n, k
+    / 2] of ROWS and COMPRESSED_TENSORS, [k, n / 2] of AWQ, [k / 8, 4 n] of GPTQ, whose elements of k lie in the order
+    of their groups: its g_idx never falls."""
+    b = builder_of(w)
+    return b._add("pack_codes", b._own(w), checkpoint_number(checkpoint))
+
+
+def pack_scales(scale: Value, checkpoint: str) -> Value:
+    """Floating scales, or floating zeros, as packed ones [groups, n] of the same type. scale is [n, groups] of ROWS and
+    COMPRESSED_TENSORS, else [groups, n]."""
+    b = builder_of(scale)
+    return b._add("pack_scales", b._own(scale), checkpoint_number(checkpoint))
+
+
+def pack_zeros(zero: Value, checkpoint: str) -> Value:
+    """Zeros of four bits as packed ones, f32 [groups, n] of 0 to 15. zero is s8: [n / 8, 4 groups] of
+    COMPRESSED_TENSORS, [groups, n / 2] of AWQ and GPTQ. ROWS is SINTER_INVALID_ARGUMENT: its zeros are floating."""
+    b = builder_of(zero)
+    return b._add("pack_zeros", b._own(zero), checkpoint_number(checkpoint))
+
+
+def dequantize_e8m0(scale: Value) -> Value:
+    """Scales of E8M0, s8 of any dims, as f32: byte b is 2^(b - 127), 255 is NaN. Cast to bf16, they are exact."""
+    b = builder_of(scale)
+    return b._add("dequantize_e8m0", b._own(scale))

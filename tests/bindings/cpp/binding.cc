@@ -152,6 +152,13 @@ void EveryAddReachesTheLibrary() {
   const auto of_packed =
       b.DequantizeU4Packed(packed, columns, columns) + b.DequantizeE2m1Packed(packed, columns);
   sum = sum + b.Broadcast(b.Reduce(sinter::Reduction::kSum, of_packed, {0, 1}), {sinter::kM, 8});
+  const auto rows_of_codes = b.Constant(DType::kS8, {64, 32});
+  const auto of_codes = b.Cast(b.PackCodes(rows_of_codes, sinter::Checkpoint::kRows), DType::kF32);
+  const auto of_zeros = b.PackZeros(rows_of_codes, sinter::Checkpoint::kAwq);
+  const auto of_powers = b.PackScales(b.DequantizeE8m0(rows_of_codes), sinter::Checkpoint::kRows);
+  for (const auto& each : {of_codes, of_zeros, of_powers}) {
+    sum = sum + b.Broadcast(b.Reduce(sinter::Reduction::kSum, each, {0, 1}), {sinter::kM, 8});
+  }
   sum = sum + b.Swiglu(x, x);
   sinter::SoftmaxOptions softmax;
   softmax.scale = 0.5;
@@ -201,11 +208,11 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 26 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 27 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
-  EXPECT_REFUSED(chain->Buffer(27, 4).status(), SINTER_OUT_OF_RANGE, "27");
+  EXPECT_REFUSED(chain->Buffer(28, 4).status(), SINTER_OUT_OF_RANGE, "28");
 }
 
 void TheFirstErrorOfADescriptionIsKept() {

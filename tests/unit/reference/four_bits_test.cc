@@ -104,6 +104,46 @@ TEST(FourBits, PackedWeightsLieAsLanesReadThem) {
   }
 }
 
+// What a checkpoint packs is the matrix that its own bytes are.
+TEST(FourBits, PackedRowsAreTheRowsThatTheyWere) {
+  const V scale = testing::Random(DType::kBF16, 128, 3);
+  V bytes(64 * 16);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(i * 37 + i / 16);
+  const std::vector<V> got = testing::RunF64(
+      ReadChain("w: s8[64,16]; scale: bf16[64,2]; eight = 8;"
+                "out dequantize_u4(w, scale, eight), dequantize_u4_packed(pack_codes(w, rows),"
+                " pack_scales(scale, rows), eight), dequantize_e2m1(w, scale),"
+                "dequantize_e2m1_packed(pack_codes(w, rows), pack_scales(scale, rows))"),
+      1, {bytes, scale});
+  EXPECT_EQ(got[0], got[1]);
+  EXPECT_EQ(got[2], got[3]);
+}
+
+TEST(FourBits, ZerosOfWordsAreTheirCodes) {
+  V bytes(2 * 32);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(i * 29 + 3);
+  const std::vector<V> got = testing::RunF64(ReadChain("zero: s8[2,32];"
+                                                       "out pack_zeros(zero, gptq_v2),"
+                                                       "pack_zeros(zero, gptq),"
+                                                       "pack_zeros(zero, awq)"),
+                                             1, {bytes});
+  constexpr int kOfAwq[] = {0, 2, 4, 6, 1, 3, 5, 7};  // columns of a word's places
+  for (size_t group = 0; group < 2; ++group) {
+    for (size_t column = 0; column < 64; ++column) {
+      const size_t place = 64 * group + 8 * (column % 8) + column / 8;
+      const auto code = [&](size_t at) {
+        const auto byte = static_cast<uint8_t>(static_cast<int>(bytes[32 * group + at / 2]));
+        return at % 2 == 0 ? byte % 16 : byte / 16;
+      };
+      size_t of_awq = 0;
+      while (static_cast<size_t>(kOfAwq[of_awq]) != column % 8) ++of_awq;
+      EXPECT_EQ(got[0][place], code(column));
+      EXPECT_EQ(got[1][place], (code(column) + 1) % 16);
+      EXPECT_EQ(got[2][place], code(column - column % 8 + of_awq));
+    }
+  }
+}
+
 // What a product reads is rounded once: (code - zero) * scale is exact in f32.
 TEST(FourBits, AProductReadsWeightsRoundedOnce) {
   const V scale = testing::Random(DType::kF16, 8, 2);

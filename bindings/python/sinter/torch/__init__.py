@@ -25,9 +25,11 @@ from .serve import between_op  # noqa: F401
 from .serve import transformers
 from .serve.between import BetweenAttentions
 from .serve.models import SinterMLP, prepare_model, replace_mlp, restore_mlp
+from .serve.pack_four_bits import PackedWeights, pack_four_bits
 
 __all__ = [
     "BetweenAttentions",
+    "PackedWeights",
     "SinterMLP",
     "configure",
     "counts",
@@ -37,6 +39,7 @@ __all__ = [
     "gated_mlp_split",
     "graph_counts",
     "lay_beside",
+    "pack_four_bits",
     "prepare_model",
     "register_chain",
     "replace_mlp",

@@ -66,6 +66,7 @@ __all__ = [
     "reason_against",
     "reason_against_linear",
     "report",
+    "rewrite",
     "scale_shape",
     "see_mlp",
     "set_up",
@@ -335,6 +336,15 @@ def graph_pass(sizes: Sequence[int], applies: Callable[[], bool]) -> Any:
     from .backend.server_pass import ServerPass  # needs torch's compiler, whose import takes seconds
 
     return ServerPass(sizes, applies)
+
+
+def rewrite(graph: Any, f: Callable[[], Any]) -> None:
+    """Runs `f`, which changes a graph of torch.fx. If it raises, the graph is as before, and a warning says why."""
+    from .graph.replace import rewritten  # needs torch's compiler
+
+    error = rewritten(graph, f)
+    if error is not None:
+        warn_once(f"a graph of the server keeps its operators: {type(error).__name__}: {error}")
 
 
 def switched_off() -> str:

@@ -15,6 +15,7 @@ pub type sinter_reduce = i32;
 pub type sinter_activation = i32;
 pub type sinter_layout = i32;
 pub type sinter_filter = i32;
+pub type sinter_checkpoint = i32;
 pub type sinter_switch = i32;
 pub type sinter_log_level = i32;
 pub type sinter_value = i32;
@@ -58,6 +59,8 @@ constants! {
         SINTER_ACTIVATION_GELU_ERF = 3, SINTER_ACTIVATION_SILU = 4;
     sinter_layout: SINTER_LAYOUT_OI = 1, SINTER_LAYOUT_IO = 2;
     sinter_filter: SINTER_FILTER_OHWI = 1, SINTER_FILTER_HWIO = 2;
+    sinter_checkpoint: SINTER_CHECKPOINT_ROWS = 1, SINTER_CHECKPOINT_AWQ = 2, SINTER_CHECKPOINT_GPTQ = 3,
+        SINTER_CHECKPOINT_GPTQ_V2 = 4, SINTER_CHECKPOINT_COMPRESSED_TENSORS = 5;
     sinter_switch: SINTER_SWITCH_DEFAULT = 0, SINTER_SWITCH_ON = 1, SINTER_SWITCH_OFF = 2;
     sinter_log_level: SINTER_LOG_DEFAULT = 0, SINTER_LOG_ERROR = 1, SINTER_LOG_WARN = 2, SINTER_LOG_INFO = 3,
         SINTER_LOG_DEBUG = 4, SINTER_LOG_OFF = 5;
@@ -485,6 +488,14 @@ functions! {
         zero: sinter_value, out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_dequantize_e2m1_packed(chain: *mut sinter_chain, w: sinter_value, scale: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_pack_codes(chain: *mut sinter_chain, w: sinter_value, checkpoint: sinter_checkpoint,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_pack_scales(chain: *mut sinter_chain, scale: sinter_value, checkpoint: sinter_checkpoint,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_pack_zeros(chain: *mut sinter_chain, zero: sinter_value, checkpoint: sinter_checkpoint,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_dequantize_e8m0(chain: *mut sinter_chain, scale: sinter_value, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_scaled_matmul(chain: *mut sinter_chain, a: sinter_scaled, w: sinter_scaled,
         options: *const sinter_linear_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;

@@ -77,6 +77,7 @@ fn every_add_reaches_the_library() {
     };
     let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
     let seed = b.input(DType::S64, &[]);
+    let packing = b.constant(DType::S8, &[64, 32]);
     let (columns, of_columns) = (b.constant(DType::S8, &[1, 512]), b.constant(DType::BF16, &[1, 64]));
     let (nibbles, group_scales) = (b.constant(DType::S8, &[4]), b.constant(DType::BF16, &[2]));
     let seen = x.compare(Compare::LT, two);
@@ -141,6 +142,10 @@ fn every_add_reaches_the_library() {
             .reduce(Reduce::SUM, &[0, 1], false)
             .broadcast(&[M, 8]),
         columns.dequantize_e2m1_packed(of_columns).reduce(Reduce::SUM, &[0, 1], false).broadcast(&[M, 8]),
+        packing.pack_codes(Checkpoint::ROWS).cast(DType::F32).reduce(Reduce::SUM, &[0, 1], false).broadcast(&[M, 8]),
+        of_columns.cast(DType::F32).pack_scales(Checkpoint::AWQ).reduce(Reduce::SUM, &[0, 1], false).broadcast(&[M, 8]),
+        packing.pack_zeros(Checkpoint::GPTQ_V2).reduce(Reduce::SUM, &[0, 1], false).broadcast(&[M, 8]),
+        packing.dequantize_e8m0().reduce(Reduce::SUM, &[0, 1], false).broadcast(&[M, 8]),
         x.clamp(-1.0, f64::INFINITY),
         (token.cast(DType::F32) + log_probability.unwrap()).reshape(&[M, 1]).broadcast(&[M, 8]),
         largest.cast(DType::F32).reshape(&[M, 1]).broadcast(&[M, 8]),
@@ -164,11 +169,11 @@ fn every_add_reaches_the_library() {
     b.output_with(sum, &OutputOptions { strides: Some(vec![16, 1]), ..Default::default() });
     assert_eq!(b.error(), None);
     let chain = b.finish().unwrap();
-    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (22, 1, true));
+    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (23, 1, true));
     let info = chain.buffer(1, 4).unwrap();
     assert_eq!((info.name.as_str(), info.dims, info.constant, info.bytes), ("w", vec![8, 8], true, 128));
-    assert_eq!(chain.buffer(22, 4).unwrap().strides, [16, 1]);
-    refused(chain.buffer(23, 4), Status::OUT_OF_RANGE, "23");
+    assert_eq!(chain.buffer(23, 4).unwrap().strides, [16, 1]);
+    refused(chain.buffer(24, 4), Status::OUT_OF_RANGE, "24");
 }
 
 #[test]

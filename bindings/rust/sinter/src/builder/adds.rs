@@ -1,6 +1,6 @@
 //! Written by ./dev bindings from include/sinter/*.h; do not edit.
 use super::{ChainBuilder, Value};
-use crate::{sys, Activation, Binary, Compare, DType, Unary};
+use crate::{sys, Activation, Binary, Checkpoint, Compare, DType, Unary};
 
 impl ChainBuilder {
     /// A constant of rank 0, rounded to `dtype`; NaN is refused.
@@ -167,7 +167,9 @@ impl<'b> Value<'b> {
 
     /// Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed, offset + i) gives:
     /// word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i, of 64 bits. Both are s32 or s64 of
-    /// rank 0, so that each launch may have others.
+    /// rank 0, so that each launch may have others. Either may instead have a number for each index of leading dims of
+    /// the result, [rows] for [rows, columns]; then i is the place within that index, so a row's numbers do not depend
+    /// on where the row stands.
     pub fn random(self, offset: Value<'b>, dims: &[i64]) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[Some(offset)], |chain, out, error| unsafe {
@@ -280,6 +282,43 @@ impl<'b> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[Some(scale)], |chain, out, error| unsafe {
             sys::sinter_chain_add_dequantize_e2m1_packed(chain, self.id, scale.id, out, error)
+        })
+    }
+
+    /// Codes of a checkpoint in that order, as s8 [k / 16, 8 n]: n is a multiple of 64, k of 16. A chain of this op and
+    /// the next ones runs once, and its outputs are kept (docs/four-bit.md). w is s8, four for each word of 32 bits:
+    /// [n, k / 2] of ROWS and COMPRESSED_TENSORS, [k, n / 2] of AWQ, [k / 8, 4 n] of GPTQ, whose elements of k lie in
+    /// the order of their groups: its g_idx never falls.
+    pub fn pack_codes(self, checkpoint: Checkpoint) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_pack_codes(chain, self.id, checkpoint.0, out, error)
+        })
+    }
+
+    /// Floating scales, or floating zeros, as packed ones [groups, n] of the same type. scale is [n, groups] of ROWS
+    /// and COMPRESSED_TENSORS, else [groups, n].
+    pub fn pack_scales(self, checkpoint: Checkpoint) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_pack_scales(chain, self.id, checkpoint.0, out, error)
+        })
+    }
+
+    /// Zeros of four bits as packed ones, f32 [groups, n] of 0 to 15. zero is s8: [n / 8, 4 groups] of
+    /// COMPRESSED_TENSORS, [groups, n / 2] of AWQ and GPTQ. ROWS is SINTER_INVALID_ARGUMENT: its zeros are floating.
+    pub fn pack_zeros(self, checkpoint: Checkpoint) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_pack_zeros(chain, self.id, checkpoint.0, out, error)
+        })
+    }
+
+    /// Scales of E8M0, s8 of any dims, as f32: byte b is 2^(b - 127), 255 is NaN. Cast to bf16, they are exact.
+    pub fn dequantize_e8m0(self) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_dequantize_e8m0(chain, self.id, out, error)
         })
     }
 }

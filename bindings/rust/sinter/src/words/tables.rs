@@ -199,6 +199,20 @@ word! {
     HWIO = SINTER_FILTER_HWIO,
 }
 word! {
+    /// How a checkpoint has codes of four bits of a matrix [n, k].
+    Checkpoint:
+    /// Bytes of rows as dequantize_u4 reads them: also of mxfp4.
+    ROWS = SINTER_CHECKPOINT_ROWS,
+    /// Words along n, in the order 0 2 4 6 1 3 5 7.
+    AWQ = SINTER_CHECKPOINT_AWQ,
+    /// Words along k; a zero is stored less one, modulo 16.
+    GPTQ = SINTER_CHECKPOINT_GPTQ,
+    /// Words along k; a zero is stored as it is.
+    GPTQ_V2 = SINTER_CHECKPOINT_GPTQ_V2,
+    /// Bytes of rows; words of zeros along n.
+    COMPRESSED_TENSORS = SINTER_CHECKPOINT_COMPRESSED_TENSORS,
+}
+word! {
     /// What a context logs.
     LogLevel:
     /// SINTER_LOG, else warn.
