@@ -15,6 +15,8 @@ import sys
 import time
 import zlib
 
+import piece_errors
+
 #: Fields of all configs: a small vocabulary and few layers. Widths are the row's.
 COMMON = {"vocab_size": 32768, "dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "tie_word_embeddings": False,
           "max_position_embeddings": 4096, "num_hidden_layers": 4, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
@@ -130,7 +132,8 @@ def arguments(row, folder, options):
 def run(row, how, folder, options, answer, asked):
     """Starts an engine, hands its results to `answer`, and for each line of `asked` the times of its graphs.
 
-    `how`: "vllm", or "sinter" with the plugin. `options`: {"rows": numbers of sequences whose graphs are measured}.
+    `how`: "vllm", or "sinter" with the plugin. `options`: {"rows": numbers of sequences whose graphs are measured, "errors": whether pieces are compared with
+    float64}.
     """
     begin = time.perf_counter()
     reports = []
@@ -145,6 +148,8 @@ def run(row, how, folder, options, answer, asked):
     if how == "vllm":
         with uncompiled():
             said["uncompiled"] = scores(llm, row)
+    if options.get("errors"):
+        said["pieces"] = errors(llm)
     package = sys.modules.get("sinter.torch")
     said["layers"] = package.counts().layers if how == "sinter" and package else 0
     said["graphs"] = [{"ops": one.nodes, "taken": [part.name for part in one.taken], "left": [list(left) for left in one.left]} for one in reports]
@@ -209,16 +214,25 @@ def scores(llm, row):
     return found
 
 
+def errors(llm):
+    """What ``piece_errors.of_pieces`` finds in a step of eight sequences."""
+    from vllm import SamplingParams
+
+    asked = SamplingParams(temperature=0, max_tokens=1, ignore_eos=True, detokenize=False)
+    with uncompiled(skip_compiled=False):
+        return piece_errors.of_pieces(lambda: llm.generate(prompts(PROMPTS, 1), asked, use_tqdm=False))
+
+
 @contextlib.contextmanager
-def uncompiled():
-    """Makes the model's forward run op by op, without compiled pieces and graphs."""
+def uncompiled(skip_compiled=True):
+    """Makes the model's forward run without graphs, and op by op, without compiled pieces."""
     from vllm.config import CUDAGraphMode
     from vllm.v1.worker import gpu_model_runner
 
     own = gpu_model_runner.set_forward_context
 
     def plain(*arguments, **named):
-        return own(*arguments, **{**named, "skip_compiled": True, "cudagraph_runtime_mode": CUDAGraphMode.NONE})
+        return own(*arguments, **{**named, "skip_compiled": skip_compiled, "cudagraph_runtime_mode": CUDAGraphMode.NONE})
 
     gpu_model_runner.set_forward_context = plain
     try:

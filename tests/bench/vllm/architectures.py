@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import architecture_engine as engines  # noqa: E402
+import piece_errors  # noqa: E402
 import scores  # noqa: E402
 import source_state  # noqa: E402
 
@@ -104,7 +105,7 @@ def _be_engine(engine, answers, asked, others, options):
         try:
             if not options.forked:
                 engines.prepare([engine.row])
-            engines.run(engine.row, engine.how, engine.place, {"rows": options.rows}, answer, os.fdopen(asked))
+            engines.run(engine.row, engine.how, engine.place, {"rows": options.rows, "errors": has_errors(engine.row, options)}, answer, os.fdopen(asked))
             code = 0
         except BaseException as error:  # also an exit: the row says why
             import traceback
@@ -166,6 +167,8 @@ class Pair:
             found.update(linked=ours["layers"], **summary(ours["graphs"]))
         if own.get("uncompiled"):
             found["rms"] = {how: beside(one["scores"], own["uncompiled"]) for how, one in said.items() if one}
+        if has_errors(self.row, self.options):
+            found["pieces"] = {how: piece_errors.summary(one["pieces"]) for how, one in said.items() if one}
         if times:
             found.update(ratios(times))
         failures = {how: {"why": one.failure, "log": one.told()} for how, one in self.engines.items() if one.failure}
@@ -192,10 +195,29 @@ def summary(graphs):
             "ops": ops, "taken": ops - sum(left.values()), "left": dict(sorted(left.items(), key=lambda one: -one[1])[:12])}
 
 
+def has_errors(row, options):
+    return bool({row["name"], "all"} & {*options.errors})
+
+
 def beside(told, uncompiled):
-    """{kind: the root mean square of differences of log probabilities, the share of prompts whose most probable token is the same}."""
-    found = {kind: scores.distance(told[kind], uncompiled[kind]) for kind in told}
-    return {kind: {"rms": one["rms"], "same_first": one["same_first"]} for kind, one in found.items()}
+    """{kind: the root mean square of differences of log probabilities, of all prompts, of each, and the median of these; of each prompt the mean difference; the
+    share of prompts whose most probable token is the same}. A mean difference is what the largest logit and a router's choice move: logits are of 16 bits, so one
+    between 64 and 128 moves by 0.5."""
+    found = {}
+    for kind in told:
+        one = scores.distance(told[kind], uncompiled[kind])
+        pairs = list(zip(told[kind], uncompiled[kind]))
+        each = [scores.distance([left], [right])["rms"] for left, right in pairs]
+        known = [value for value in each if value is not None]
+        found[kind] = {"rms": one["rms"], "each": each, "middle": statistics.median(known) if known else None, "shift": [shift(*pair) for pair in pairs],
+                       "same_first": one["same_first"]}
+    return found
+
+
+def shift(left, right):
+    """The mean difference of two answers' log probabilities, None without a common token."""
+    common = left.keys() & right.keys()
+    return statistics.mean(left[token] - right[token] for token in common) if common else None
 
 
 def ratios(times):
@@ -258,11 +280,13 @@ def go(rows, gpus, options, write):
 
 def tell(one):
     ratio = "  ".join(f"M {m}: {one['graph_us']['vllm'][m]:.0f} / {one['graph_us']['sinter'][m]:.0f} = {ratio:.3f}" for m, ratio in one.get("ratio", {}).items())
-    rms = " ".join(f"{how} " + "/".join("-" if kind["rms"] is None else f"{kind['rms']:.4f}" for kind in kinds.values()) for how, kinds in one.get("rms", {}).items())
+    rms = " ".join(f"{how} " + "/".join("-" if kind["rms"] is None else f"{kind['rms']:.4f} ({kind['middle']:.4f})" for kind in kinds.values()) for how, kinds in one.get("rms", {}).items())
     parts = f"{one.get('parts', 0)} parts of {one.get('graphs', 0)} graphs, {one.get('taken', 0)} of {one.get('ops', 0)} ops, {one.get('linked', 0)} counted"
+    pieces = " ".join(f"{how} {of['mean']:.2f}, most {of['most']['ratio']:.2f}" for how, of in one.get("pieces", {}).items() if of["outputs"])
+    pieces = pieces and f"error of pieces {pieces}; "
     why = "".join(f"\n      FAILED {how}: {what['why'][:300]}" for how, what in one.get("failures", {}).items())
     ready = " ".join(f"{seconds:.0f}" for seconds in one["ready_s"].values() if seconds)
-    print(f"{one['at_s']:6.1f} s  {one['name']:22} {ratio or 'no ratio':34} {parts}; rms {rms}; ready after {ready} s{why}", flush=True)
+    print(f"{one['at_s']:6.1f} s  {one['name']:22} {ratio or 'no ratio':34} {parts}; rms {rms}; {pieces}ready after {ready} s{why}", flush=True)
 
 
 def parse(arguments):
@@ -271,6 +295,7 @@ def parse(arguments):
     parser.add_argument("--list", default=os.path.join(HERE, "architectures.jsonl"), help="the rows")
     parser.add_argument("--only", type=lambda text: text.split(","), help="names of rows")
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[8], help="numbers of sequences, such as 1,8,32")
+    parser.add_argument("--errors", type=lambda text: text.split(","), default=[], help="names of rows, or all: compares results of their compiled pieces with float64")
     parser.add_argument("--gpus", type=lambda text: text.split(","), help="default: all that there are")
     parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="engines that start side by side; default: as many as there are cores")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which it ends")

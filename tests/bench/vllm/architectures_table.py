@@ -24,9 +24,10 @@ def read(paths):
 
 
 def apart(row):
-    """{kind: how many times as far from uncompiled vLLM with the plugin as without}, where both distances are known."""
+    """{kind: how many times as far from uncompiled vLLM with the plugin as without}, where both distances are known: the median of prompts, in older files the
+    root mean square of all."""
     told = row.get("rms", {})
-    both = [(kind, told["vllm"][kind]["rms"], told["sinter"][kind]["rms"]) for kind in told.get("vllm", ()) if kind in told.get("sinter", ())]
+    both = [(kind, *(told[how][kind].get("middle", told[how][kind]["rms"]) for how in ("vllm", "sinter"))) for kind in told.get("vllm", ()) if kind in told.get("sinter", ())]
     return {kind: ours / own for kind, own, ours in both if own and ours and math.isfinite(own) and math.isfinite(ours)}
 
 

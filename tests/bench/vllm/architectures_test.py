@@ -32,7 +32,7 @@ def run(row, how, folder, options, answer, asked):
     told = [{"7": -1.0, "8": -2.0}]
     off = [{"7": -1.1, "9": -2.0}]
     answer({"ready_s": 1.0, "all_s": 2.0, "layers": 3 * (how == "sinter"), "scores": {"decode": off if how == "sinter" else told},
-            **({"uncompiled": {"decode": told}} if how == "vllm" else {}),
+            **({"uncompiled": {"decode": told}} if how == "vllm" else {}), **({"pieces": [[(0.002, 0.003)], "no form"]} if options["errors"] else {}),
             "graphs": [{"ops": 5, "taken": ["a", "b"], "left": [["mm", "too wide; 9 columns"]]}, {"ops": 1, "taken": [], "left": [["mm", "too wide; 8"]]}] if how == "sinter" else []})
     turn = 0
     for line in asked:
@@ -70,15 +70,26 @@ class ArchitecturesTest(unittest.TestCase):
         self.assertEqual({key: rows["late"][key] for key in ("graphs", "parts", "without", "ops", "taken", "linked")},
                          {"graphs": 2, "parts": 2, "without": 1, "ops": 6, "taken": 4, "linked": 3})
         self.assertEqual(rows["late"]["left"], {"mm: too wide": 2})
-        self.assertAlmostEqual(rows["late"]["rms"]["sinter"]["decode"]["rms"], 0.1)
+        distances = rows["late"]["rms"]["sinter"]["decode"]
+        for found in (distances["rms"], distances["middle"], *distances["each"], *(-one for one in distances["shift"])):
+            self.assertAlmostEqual(found, 0.1)
+        self.assertNotIn("pieces", rows["late"])
         self.assertEqual(rows["late"]["rms"]["vllm"]["decode"]["rms"], 0)
         self.assertEqual(rows["dies"]["failures"]["sinter"]["why"], "ValueError: no such model")
         self.assertIn("ValueError: no such model", rows["dies"]["failures"]["sinter"]["log"])
         self.assertNotIn("ratio", rows["dies"])
         self.assertIn("6 ratios, geometric mean", said)
+        self.assertNotIn("error of pieces", said)
         # what is known does not run again, what failed does
         code, again, said = self.run_it("--only", "plain,late,dies,last")
         self.assertEqual((code, said.count("0 ratio"), said.count("no such model")), (1, 0, 1))
+
+    def test_pieces_are_compared_where_that_is_asked_for(self):
+        _, rows, said = self.run_it("--only", "plain,last", "--errors", "last")
+        self.assertEqual(("pieces" in rows["plain"], list(rows["last"]["pieces"])), (False, ["vllm", "sinter"]))
+        self.assertAlmostEqual(rows["last"]["pieces"]["sinter"]["mean"], 1.5)
+        self.assertEqual(rows["last"]["pieces"]["sinter"]["failed"], ["no form"])
+        self.assertIn("error of pieces vllm 1.50, most 1.50 sinter 1.50, most 1.50; ready", said)
 
     def test_gives_up_what_hangs_and_ends_in_time(self):
         begin = time.monotonic()
@@ -130,6 +141,8 @@ class ArchitecturesTest(unittest.TestCase):
         found = architectures_table.summary(architectures_table.read([self.out, self.list]), "8")
         self.assertEqual((found["rows"], found["ran"], found["with parts"], found["least"], found["below 0.99"]), (2, 2, 1, 0.98, ["a"]))
         self.assertAlmostEqual(found["error, times vLLM's"], 2)
+        of_prompts = {how: {"decode": {"rms": 9.0, "middle": rms}} for how, rms in (("vllm", 0.1), ("sinter", 0.11))}
+        self.assertAlmostEqual(architectures_table.apart({"rms": of_prompts})["decode"], 1.1)  # one prompt of eight does not decide
         with contextlib.redirect_stdout(io.StringIO()) as said:
             architectures_table.main([self.out, self.list])
         self.assertIn("mean: 0.990", said.getvalue())

@@ -6,6 +6,11 @@ Usage: bundle.py FOLDER [--wheels FOLDER]    needs the network, pip with zstanda
 The wheel of vLLM has 279 MB, most of it code for other GPUs. Its extensions are cut to sm_90, FlashAttention 3 is kept for heads of 64, 128 and
 256 in bf16, and what the engine does not import is left out. Packages that machines with PyTorch and transformers usually lack go along.
 The machine with the GPU has Python 3.12 on x86-64. README.md says how vLLM is started there.
+
+FlashInfer is left out, so vLLM's sampler must be asked for; without the variable an engine fails when it loads a model. Blocks of e4m3 then run by
+DeepGEMM, which compiles its kernels with the machine's nvcc at first use; VLLM_DEEP_GEMM_WARMUP=skip compiles only those that are used. Also left
+out: FlashAttention 2, FlashAttention 3 for f16, softcaps and heads of 96 and 192, Marlin's dense kernels for other formats than int4 with bf16,
+paged attention of the first version, selective scan, structured output.
 """
 
 import argparse
@@ -23,13 +28,15 @@ import extensions
 VLLM = "vllm==0.24.0"
 ARCH = 90
 
-#: What the engine imports besides PyTorch, torchvision, transformers, huggingface_hub, numpy, Triton, numba, aiohttp, httpx, prometheus_client,
+#: What the engine and the server import besides PyTorch, torchvision, transformers, huggingface_hub, numpy, Triton, numba, aiohttp, httpx, prometheus_client,
 #: protobuf, psutil, regex, requests, sentencepiece, tiktoken, einops, cloudpickle, tqdm and OpenCV.
 PACKAGES = (
-    "annotated-types==0.8.0", "blake3==1.0.11", "cachetools==8.0.2", "cbor2==6.3.0", "compressed-tensors==0.17.0", "distro==1.9.0", "fastapi==0.136.3",
-    "jiter==0.19.0", "loguru==0.7.3", "mistral-common==1.13.1", "msgspec==0.23.0", "openai==2.54.0", "openai-harmony==0.0.8",
-    "partial-json-parser==0.2.1.1.post7", "pybase64==1.5.1", "pydantic==2.14.4", "pydantic-core==2.50.5", "pydantic-extra-types==2.11.1", "pyzmq==27.3.0",
-    "setproctitle==1.3.8", "sniffio==1.3.1", "starlette==1.10.0", "typing-extensions==4.16.0", "typing-inspection==0.4.5",
+    "annotated-types==0.8.0", "blake3==1.0.11", "cachetools==8.0.2", "cbor2==6.3.0", "compressed-tensors==0.17.0", "distro==1.9.0",
+    "fastapi==0.136.3", "jiter==0.19.0", "jmespath==1.1.0", "loguru==0.7.3", "mistral-common==1.13.1", "model-hosting-container-standards==0.1.16",
+    "msgspec==0.23.0", "openai==2.54.0", "openai-harmony==0.0.8", "partial-json-parser==0.2.1.1.post7", "prometheus-fastapi-instrumentator==8.1.0",
+    "pybase64==1.5.1", "pydantic==2.14.4", "pydantic-core==2.50.5", "pydantic-extra-types==2.11.1", "python-multipart==0.0.34", "pyzmq==27.3.0",
+    "setproctitle==1.3.8", "sniffio==1.3.1", "starlette==1.10.0", "typing-extensions==4.16.0", "typing-inspection==0.4.5", "uvicorn==0.54.0",
+    "watchfiles==1.3.0",
 )
 
 #: Files of wheels that stay behind: tests, other extensions, headers of other GPUs' kernels, tokenizers.

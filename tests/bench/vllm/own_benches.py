@@ -39,13 +39,13 @@ BENCHES = {
 LATENCY = ["--input-len", "128", "--output-len", "128", "--num-iters-warmup", "1", "--num-iters", "3"]
 
 
-def write_model(folder, name):
-    """config.json and a tokenizer of as many words as the model has tokens."""
+def write_model(folder, name, more=None):
+    """config.json, with the fields `more`, and a tokenizer of as many words as the model has tokens."""
     import architecture_engine as engines
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     row = next(one for one in engines.read(os.path.join(HERE, "architectures.jsonl")) if one["name"] == name)
-    content = {**engines.config(row), **MODELS[name]}
+    content = {**engines.config(row), **MODELS[name], **(more or {})}
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump(content, file)
     words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(content["vocab_size"])}, unk_token="w0"))

@@ -405,6 +405,19 @@ def test_linked_layers_are_compiled_in_one_graph(vllm):
         assert torch.equal(compiled(torch.arange(rows), x), taken(torch.arange(rows), x))
 
 
+def test_a_model_that_is_traced_inside_of_another_is_not_linked(vllm):
+    """As vLLM's Ernie4_5ForCausalLM, which is compiled as a whole, and whose decoder is a LlamaModel."""
+    import sinter_vllm
+
+    sinter_vllm.register()
+    for kind, mlp in vllm.models:
+        inner, inputs = kind(mlp), (torch.arange(5), torch.randn(5, 64).bfloat16())
+        torch._dynamo.reset()
+        outer = torch.compile(lambda *given: 2 * inner(*given), backend="aot_eager", fullgraph=True)
+        assert close(outer(*inputs), 2 * Model.__call__(inner, *inputs)) and not hasattr(inner, "sinter_looked")
+        assert not any(hasattr(layer, "sinter_own") for layer in inner.layers)
+
+
 @pytest.mark.parametrize("why", ["bias", "quantised", "tensor parallel", "another layer", "aux", "norm", "eps", "one layer", "no attention"])
 def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
     kind, mlp = vllm.models[0]

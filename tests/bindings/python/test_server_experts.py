@@ -214,6 +214,20 @@ def test_vllms_experts_are_taken_into_its_output(triton_experts, plans, caplog):
     assert plans.calls == [((12, 64), servers.EXPERTS_ROWS)] * 4
 
 
+def test_vllm_computes_experts_for_good_once_a_plan_fails(triton_experts, plans, monkeypatch, caplog):
+    import sinter_vllm
+
+    def fails(*arguments, **named):
+        raise TypeError("takes other experts")
+
+    sinter_vllm.register()
+    monkeypatch.setattr(servers, "experts", fails)
+    experts = triton_experts()
+    for _ in range(2):
+        applied(experts)
+    assert experts.own_calls == 2 and caplog.text.count("vLLM's experts keeps its own path: TypeError: takes other experts") == 1
+
+
 VLLM_KEEPS = {
     "quantised": (dict(quant_dtype=torch.int8), {}),
     "scales": ({}, dict(a1q_scale=torch.ones(1))),

@@ -18,6 +18,8 @@ import inspect
 import os
 from typing import Any, Callable, Optional
 
+from ._guard import guarded, never_raises
+
 #: The range of versions that this was written against: the first, and the first that is excluded.
 VERSIONS = ((0, 24), (0, 34))
 
@@ -37,29 +39,44 @@ _MODELS = (
 
 
 def register() -> None:
-    """vLLM calls this in every process, perhaps more than once."""
-    import importlib
+    """vLLM calls this in every process, perhaps more than once. Nothing that fails here ends vLLM's start.
 
+    Raises:
+        Error: INVALID_ARGUMENT for an invalid SINTER_PREFILL_ROWS, which the user set.
+    """
+    servers = never_raises(_servers)
+    if servers is not None:
+        servers.most_rows()
+        never_raises(lambda: _register(servers))
+
+
+def _servers() -> Any:
+    """The module that plugins use; None if nothing is replaced."""
     from sinter.torch import servers
-
-    from . import _experts, _graphs, _prefill, _sampler
 
     reason = _reason_against(servers)
     if reason:
         servers.stay_away("vLLM", reason)
-        return
+    return None if reason else servers
+
+
+def _register(servers: Any) -> None:
+    import importlib
+
+    from . import _experts, _graphs, _prefill, _sampler
+
     servers.set_up(_silu_and_mul(), add_norm=_add_norm(), log=LOGGER)
     for take, classes in ((_replace, _CLASSES), (_watch, _MODELS)):
         for module, name in classes:
             try:
                 take(getattr(importlib.import_module(module), name), servers)
-            except (ImportError, AttributeError) as error:
+            except Exception as error:  # such as a class of another structure
                 servers.stay_away(f"vLLM's {name}", str(error))
-    _experts.watch(servers, LOGGER)
-    _prefill.watch(servers)
-    _sampler.watch(servers, LOGGER)
+    guarded(servers, "vLLM's experts", lambda: _experts.watch(servers, LOGGER))
+    guarded(servers, "vLLM's prefill", lambda: _prefill.watch(servers))
+    guarded(servers, "vLLM's sampler", lambda: _sampler.watch(servers, LOGGER))
     if _graphs.wanted():
-        _graphs.watch(servers, LOGGER)
+        guarded(servers, "vLLM's graphs", lambda: _graphs.watch(servers, LOGGER))
     _name_in_cache()
 
 
@@ -136,7 +153,10 @@ def _kinds() -> Any:
 
 
 def _watch(model: type, servers: Any) -> None:
-    """Links the layers of a model when it is first called."""
+    """Links the layers of a model when it is first called. A model that is traced as a part of another is not linked: Dynamo cannot trace what is
+    done here, and the parts of its graphs are taken."""
+    import torch
+
     from . import _norms
 
     _norms.refuse_loading(model)
@@ -145,13 +165,28 @@ def _watch(model: type, servers: Any) -> None:
         return  # its parent's is watched
 
     def call(self: Any, *arguments: Any, **named: Any) -> Any:
-        if not hasattr(self, "sinter_looked"):
+        if not torch.compiler.is_compiling() and not hasattr(self, "sinter_looked"):
             self.sinter_looked = True
-            _look_at(self, servers)
+            _look_guarded(self, servers)
         return own(self, *arguments, **named)
 
     call.is_sinters = True  # type: ignore[attr-defined]
     model.__call__ = call  # type: ignore[method-assign,operator]
+
+
+def _look_guarded(model: Any, servers: Any) -> None:
+    """Links what fits. If that fails, the model's layers are vLLM's again. Layers that are split over GPUs are an exception once their ranks have
+    agreed: ranks must not differ, and an error ends them all."""
+    from . import _layers
+
+    try:
+        _look_at(model, servers)
+    except Exception as error:
+        layers = list(getattr(model, "layers", ()))
+        if any(getattr(layer, "sinter_group", "") for layer in layers):
+            raise
+        _layers.unlink(layers)
+        servers.stay_away("a model of vLLM", f"{type(error).__name__}: {error}")
 
 
 def _look_at(model: Any, servers: Any) -> None:
@@ -181,8 +216,8 @@ def _take_layers(model: Any, servers: Any) -> bool:
     try:
         quantizer, reason = _layers.quantizer_of(model, servers)
         reason = reason or _layers.reason_against(model, servers, quantizer)
-    except AttributeError as error:  # the model has another structure than in the versions that this was written for
-        reason = str(error)
+    except Exception as error:  # the model has another structure than in the versions that this was written for
+        reason = f"{type(error).__name__}: {error}"
     group, size = "", _ranks.size_of_model(model)
     if size > 1:  # a reason against one rank reaches all ranks
         group, reason = _ranks.join(model, size, servers, reason)

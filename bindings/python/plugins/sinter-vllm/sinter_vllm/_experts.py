@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, Callable
 
+from ._guard import Switch
+
 #: The arguments of a call that are read here; only vLLM uses any others.
 _ARGUMENTS = (
     "output", "hidden_states", "w1", "w2", "topk_weights", "topk_ids", "activation", "expert_map", "a1q_scale", "a2_scale",
@@ -31,19 +33,25 @@ def watch(servers: Any, log: str) -> None:
         servers.stay_away("vLLM's experts", "their apply takes other arguments")
         return
     said: "set[Any]" = set()
+    switch = Switch(servers, "vLLM's experts")
 
     def apply(self: Any, *arguments: Any, **named: Any) -> Any:
-        given = {**dict(zip(parameters[1:], arguments)), **named}
-        if type(self) is not TritonExperts or reason_against(self, given):
+        if type(self) is not TritonExperts or not switch(lambda: computed(self, {**dict(zip(parameters[1:], arguments)), **named})):
             return own(self, *arguments, **named)
+        return None
+
+    def computed(self: Any, given: "dict[str, Any]") -> bool:
+        """Whether a plan computes the call. If it fails halfway, vLLM writes the whole result."""
+        if reason_against(self, given):
+            return False
         x, w13, w2 = given["hidden_states"], given["w1"], given["w2"]
         scales = None if given["a1q_scale"] is None else servers.Scales(self.w1_scale, self.w2_scale, given["a1q_scale"])
         if servers.experts(x, given["topk_ids"], given["topk_weights"], w13, w2, out=given["output"], scales=scales) is None:
-            return own(self, *arguments, **named)
+            return False
         if not hasattr(self, "sinter_taken"):
             self.sinter_taken = True
             see(w13, w2, scales)
-        return None
+        return True
 
     def see(w13: Any, w2: Any, scales: Any) -> None:
         shape = tuple(w13.shape), tuple(w2.shape), w13.dtype

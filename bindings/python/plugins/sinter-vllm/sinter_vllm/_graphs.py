@@ -13,9 +13,11 @@ import os
 from typing import Any, Callable, List
 
 from . import _prefill
+from ._guard import guarded
 
 VARIABLE = "SINTER_VLLM_GRAPHS"
 _PLACE = "post_grad_custom_pre_pass"
+_GRAPHS = "a model's graphs in vLLM"
 _MOST_REASONS = 4  # that the log names
 _VLLM_COMPILE = 3  # of vLLM's CompilationMode: by the backend that runs passes
 
@@ -31,7 +33,7 @@ def holds_current() -> bool:
         from vllm.config import get_current_vllm_config
 
         return wanted() and not reason_against(get_current_vllm_config())
-    except (ImportError, AttributeError, AssertionError):  # no model is being made, or vLLM has another structure
+    except Exception:  # no model is being made, or vLLM has another structure
         return False
 
 
@@ -49,24 +51,16 @@ def watch(servers: Any, log: str) -> None:
 
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
         init(self, *arguments, **named)
-        self.sinter_pass = _guarded(servers, lambda: _install(self, servers))  # before vLLM computes keys of its caches
+        self.sinter_pass = guarded(servers, _GRAPHS, lambda: _install(self, servers))  # before vLLM computes keys of its caches
 
     def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
         compiled = compile(self, *arguments, **named)
         if self.sinter_pass is not None:
-            _guarded(servers, lambda: _report(self.vllm_config, self.sinter_pass, servers, log))
+            guarded(servers, _GRAPHS, lambda: _report(self.vllm_config, self.sinter_pass, servers, log))
         return compiled
 
     __init__.is_sinters = True  # type: ignore[attr-defined]
     VllmBackend.__init__, VllmBackend.__call__ = __init__, __call__
-
-
-def _guarded(servers: Any, f: Callable[[], Any]) -> Any:
-    try:
-        return f()
-    except Exception as error:  # whatever it is, the engine runs
-        servers.stay_away("a model's graphs in vLLM", f"{type(error).__name__}: {error}")
-        return None
 
 
 def _install(backend: Any, servers: Any) -> Any:
@@ -78,12 +72,33 @@ def _install(backend: Any, servers: Any) -> Any:
         return None
     sizes = servers.sizes_for(config.compilation_config.cudagraph_capture_sizes or ())
     made = servers.graph_pass(sizes, lambda: _begin_of_range() <= sizes[-1])
+    _compile_again_without(getattr(backend, "compiler_manager", None), made, servers)
     backend.inductor_config[_PLACE] = made
     _prefill.end_range(config.compilation_config, sizes[-1])
     known = getattr(config, "additional_config", None)
     if isinstance(known, dict):  # a part of all keys of vLLM's caches
         known["sinter_graphs"] = f"up to {sizes[-1]} rows"
     return made
+
+
+def _compile_again_without(manager: Any, made: Any, servers: Any) -> None:
+    """Makes vLLM compile a piece again without parts, and all that follow, if a piece with parts does not compile."""
+    if manager is None:
+        return
+    own: Callable[..., Any] = manager.compile
+
+    def compile(*arguments: Any, **named: Any) -> Any:
+        before = len(made.reports)
+        try:
+            return own(*arguments, **named)
+        except Exception as error:
+            if not any(report.taken for report in made.reports[before:]):
+                raise
+            servers.stay_away(_GRAPHS, f"a piece with parts does not compile: {type(error).__name__}: {error}")
+            made.switch_off(before)
+        return own(*arguments, **named)
+
+    manager.compile = compile
 
 
 def reason_against(config: Any) -> str:

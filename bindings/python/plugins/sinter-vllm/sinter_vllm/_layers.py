@@ -25,6 +25,7 @@ class Passed(torch.nn.Module):
 
     def __init__(self, linear: Any) -> None:
         super().__init__()
+        self.replaced = (linear,)  # in a tuple, so that torch does not register it
         for name, parameter in linear.named_parameters(recurse=False):
             self.register_parameter(name, parameter)
 
@@ -137,6 +138,18 @@ def link(layers: "List[Any]", servers: Any, folded: bool = False, group: str = "
         layer.self_attn.o_proj = Passed(layer.self_attn.o_proj)
         after.self_attn.qkv_proj = Passed(after.self_attn.qkv_proj)
         after.sinter_behind = True
+
+
+def unlink(layers: "List[Any]") -> None:
+    """Undoes `link`, also one that ended early. Folded norms stay folded, which vLLM's modules compute alike."""
+    for layer in layers:
+        attention = getattr(layer, "self_attn", None)
+        for name in ("o_proj", "qkv_proj"):
+            linear = getattr(attention, name, None)
+            if isinstance(linear, Passed):
+                setattr(attention, name, linear.replaced[0])
+        for name in [name for name in vars(layer) if name.startswith("sinter_")]:
+            delattr(layer, name)
 
 
 def replace(kind: type, servers: Any) -> None:

@@ -47,8 +47,7 @@ def watch(servers: Any) -> None:
         """Replaces Sinter's operators by vLLM's and torch's, for more rows than plans are prepared for."""
 
         def __call__(self, graph: Any) -> None:
-            servers.choose(graph, plan=False)
-            servers.expand(graph, _add_norm())
+            servers.rewrite(graph, lambda: (servers.choose(graph, plan=False), servers.expand(graph, _add_norm())))
 
         def is_applicable_for_range(self, compile_range: Any) -> bool:
             return bool(compile_range.start > servers.largest())
@@ -62,16 +61,21 @@ def watch(servers: Any) -> None:
         """Erases the modules that plans replace, for all other rows."""
 
         def __call__(self, graph: Any) -> None:
-            servers.choose(graph, plan=True)
+            servers.rewrite(graph, lambda: servers.choose(graph, plan=True))
 
         def is_applicable_for_range(self, compile_range: Any) -> bool:
             return not super().is_applicable_for_range(compile_range)
 
     def configure(self: Any, config: Any) -> None:
         own(self, config)
-        for one in (Expand(), Serve()):
-            self.add(one)
-            self.passes.insert(0, self.passes.pop())
+        before = list(self.passes)
+        try:
+            for one in (Expand(), Serve()):
+                self.add(one)
+                self.passes.insert(0, self.passes.pop())
+        except Exception as error:  # operators then compute by themselves what no plan serves
+            self.passes[:] = before
+            servers.stay_away("vLLM's prefill", f"it passes through Sinter's operators: {type(error).__name__}: {error}")
 
     configure.is_sinters = True  # type: ignore[attr-defined]
     PostGradPassManager.configure = configure

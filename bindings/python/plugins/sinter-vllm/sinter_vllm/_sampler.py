@@ -11,6 +11,8 @@ import inspect
 import os
 from typing import Any, Callable, Optional, Sequence
 
+from ._guard import Switch
+
 VARIABLE = "SINTER_VLLM_SAMPLER"
 
 
@@ -22,7 +24,7 @@ def watch(servers: Any, log: str) -> None:
     for replace in (_replace, _replace_older):
         try:
             replace(servers, plans)
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # such as a sampler of another structure
             servers.stay_away("vLLM's sampler", str(error))
 
 
@@ -32,18 +34,9 @@ class _Plans:
     def __init__(self, servers: Any, log: str) -> None:
         self._servers, self._log = servers, log
         self._ranks = 0
-        self._told = self._off = False
-
-    def guarded(self, draw: Callable[[], Any]) -> Any:
-        """What `draw` returns; None if it fails, as with a sampler of another structure than the known ones, and from then on."""
-        if self._off:
-            return None
-        try:
-            return draw()
-        except Exception as error:  # whatever it is, vLLM draws
-            self._off = True
-            self._servers.stay_away("vLLM's sampler", f"{type(error).__name__}: {error}")
-            return None
+        self._told = False
+        #: What a function returns; None if it fails, as with a sampler of another structure than the known ones, and from then on.
+        self.guarded = Switch(servers, "vLLM's sampler")
 
     def draw(self, logits: Any, requests: Any = None, most: int = 0) -> Any:
         """See ``servers.draw_tokens``."""
@@ -141,8 +134,7 @@ def _replace_older(servers: Any, plans: _Plans) -> None:
 
     def make_sampling_metadata(self: Any) -> Any:
         made = make(self)
-        if made.top_k is not None:
-            made.sinter_most = plans.guarded(lambda: _largest_k(self))
+        plans.guarded(lambda: _note_largest_k(self, made))
         return made
 
     def forward(self: Any, logits: Any, sampling_metadata: Any, predict_bonus_token: bool = False, *arguments: Any, **named: Any) -> Any:
@@ -156,10 +148,11 @@ def _replace_older(servers: Any, plans: _Plans) -> None:
     Sampler.forward, InputBatch._make_sampling_metadata = forward, make_sampling_metadata
 
 
-def _largest_k(batch: Any) -> int:
-    """The largest top_k of the requests that are not greedy."""
-    drawn = batch.temperature_cpu[: batch.num_reqs] > 0
-    return int(batch.top_k_cpu[: batch.num_reqs][drawn].max(initial=1))
+def _note_largest_k(batch: Any, made: Any) -> None:
+    """Notes the largest top_k of the requests that are not greedy in their metadata."""
+    if made.top_k is not None:
+        drawn = batch.temperature_cpu[: batch.num_reqs] > 0
+        made.sinter_most = int(batch.top_k_cpu[: batch.num_reqs][drawn].max(initial=1))
 
 
 def reason_against_older(sampler: Any, given: Any) -> str:

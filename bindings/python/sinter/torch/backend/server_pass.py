@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import Any, Callable, List, Sequence, Set
 
 import torch
@@ -12,7 +13,7 @@ from ..._error import Error
 from ..._plan import Plan
 from ..convert.arrays import extent
 from ..gate.sizes import hint_for
-from ..graph.replace import copy_of, put_back, results
+from ..graph.replace import results, rewritten
 from ..runtime.options import SERVER, Options, context_of
 from ..runtime.warn import logger, warn_once
 from .graph_pass import Report, SinterPass, Taken
@@ -37,28 +38,41 @@ class ServerPass(CustomGraphPass):
     def __init__(self, sizes: Sequence[int], applies: Callable[[], bool], options: Options = Options(prepare=SERVER)) -> None:
         self.reports: List[Report] = []
         self.sizes, self._applies, self._options = tuple(sizes), applies, options
+        self._off = False
         self._pass = SinterPass(options, self.reports, rows=_JUDGED_ROWS)
         self._pending: List[Any] = []
         self._plans: List[Plan] = []
 
     def uuid(self) -> Any:
-        return self._pass.uuid(), self.sizes, self._applies()
+        try:
+            return self._pass.uuid(), self.sizes, self._applies()
+        except Exception as error:  # as in a call, which then leaves the graph; no other graph may be found by this key
+            return f"{type(error).__name__}, {uuid.uuid4().hex}"
+
+    def switch_off(self, reports: int) -> None:
+        """Leaves all further graphs as they are, and forgets all reports but the first `reports`: their parts are not used."""
+        self._off = True
+        del self.reports[reports:]
 
     def __call__(self, graph: torch.fx.Graph) -> None:
-        if not self._applies():
-            return
-        kept, before = copy_of(graph), len(self.reports)
+        before = len(self.reports)
         try:
-            symbols = _symbols_of(graph)
-            if len(symbols) > 1:
-                raise ValueError(f"it has {len(symbols)} symbolic sizes ({', '.join(sorted(map(str, symbols)))}), must have one, its number of rows")
-            self._pass(graph)
-            for part in self.reports[before].taken:
-                self._prepare(part)
-        except Exception as error:  # whatever it is, the server runs
+            if self._off or not self._applies():
+                return
+            error = rewritten(graph, lambda: self._take(graph, before))
+        except Exception as unexpected:  # the graph is as it was
+            error = unexpected
+        if error is not None:
             del self.reports[before:]
-            put_back(graph, kept)
             warn_once(f"a graph of the server keeps its own operators: {type(error).__name__}: {error}")
+
+    def _take(self, graph: torch.fx.Graph, before: int) -> None:
+        symbols = _symbols_of(graph)
+        if len(symbols) > 1:
+            raise ValueError(f"it has {len(symbols)} symbolic sizes ({', '.join(sorted(map(str, symbols)))}), must have one, its number of rows")
+        self._pass(graph)
+        for part in self.reports[before].taken:
+            self._prepare(part)
 
     def _prepare(self, part: Taken) -> None:
         """Begins to build the part's plans. Its operator finds them."""

@@ -251,7 +251,8 @@ def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:
     """A copy of the graph, for `put_back`. Each node's meta records its node in the copy; code that rewrites a node passes the record on."""
     kept = torch.fx.Graph()
     copies: Dict[Any, Any] = {}
-    kept.output(kept.graph_copy(graph, copies))
+    made = kept.output(kept.graph_copy(graph, copies))
+    made.meta.update(next(node.meta for node in reversed(graph.nodes) if node.op == "output"))
     for node, copy in copies.items():
         node.meta[WAS] = copy
     return kept
@@ -260,12 +261,25 @@ def copy_of(graph: torch.fx.Graph) -> torch.fx.Graph:
 def put_back(graph: torch.fx.Graph, kept: torch.fx.Graph) -> None:
     """Restores `graph`, which still has the inputs of `kept`, to its state when `kept` was copied."""
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    meta = next(node.meta for node in reversed(graph.nodes) if node.op == "output")
+    meta = next(node.meta for node in reversed(kept.nodes) if node.op == "output")
     for node in reversed(list(graph.nodes)):
         if node.op != "placeholder":
             graph.erase_node(node)
     given = (node for node in kept.nodes if node.op == "placeholder")
     graph.output(graph.graph_copy(kept, dict(zip(given, inputs)))).meta.update(meta)
+
+
+def rewritten(graph: torch.fx.Graph, rewrite: Callable[[], Any]) -> Optional[Exception]:
+    """Runs `rewrite`, which changes `graph`. If it raises, `graph` is as before, and the error is returned."""
+    kept = copy_of(graph)
+    try:
+        rewrite()
+        return None
+    except Exception as error:  # whatever it is, the model runs
+        put_back(graph, kept)
+        return error
+    finally:
+        forget_what_was(graph)
 
 
 def forget_what_was(graph: torch.fx.Graph) -> None:

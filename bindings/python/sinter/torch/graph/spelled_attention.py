@@ -16,7 +16,7 @@ _RESHAPES = ("aten.view.", "aten.reshape.", "aten._unsafe_view.")
 _MOVES = (*_RESHAPES, "aten.unsqueeze.", "aten.squeeze.", "aten.permute.")
 _VIEWS = (*_MOVES, "aten.expand.", "aten.clone.", "prims.convert_element_type.")
 _PERMUTED = ("aten.unsqueeze.default", "aten.permute.default", "aten.clone.default")
-_STEPS = (*_VIEWS, "aten.mul.", "aten.div.", "aten.add.", "aten.where.")
+_STEPS = (*_VIEWS, *(f"aten.{name}." for name in "mul div add sub where tanh sigmoid neg abs relu maximum minimum".split()))
 _MOST_STEPS = 24
 
 
@@ -73,9 +73,9 @@ def _factor(node: Any) -> Tuple[Any, float]:
     name, by = target_of(node), node.args[1] if len(node.args) > 1 else None
     if name not in ("aten.mul.Tensor", "aten.div.Tensor") or not isinstance(by, (int, float)) or by <= 0 or len(node.args[0].users) != 1:
         return node, 1.0
-    x = node.args[0].args[0] if target_of(node.args[0]) == "aten.sub.Tensor" else None
-    scaled = target_of(x) == "aten.mul.Tensor" and isinstance(x.args[1], (int, float)) if x is not None else False
-    return (node.args[0], by if name == "aten.mul.Tensor" else 1 / by) if scaled else (node, 1.0)
+    if target_of(node.args[0]) != "aten.sub.Tensor":
+        return node, 1.0
+    return node.args[0], by if name == "aten.mul.Tensor" else 1 / by
 
 
 def _scale_first(powers: Any) -> None:
@@ -84,7 +84,14 @@ def _scale_first(powers: Any) -> None:
     if difference is powers.args[0]:
         return
     last, x = powers.args[0], difference.args[0]
-    x.args = (x.args[0], x.args[1] * by)
+    if target_of(x) == "aten.mul.Tensor" and isinstance(x.args[1], (int, float)):
+        x.args = (x.args[0], x.args[1] * by)
+    else:
+        with x.graph.inserting_after(x):
+            scaled = add_call(x.graph, torch.ops.aten.mul.Tensor, x, by)
+        for reader in (difference, difference.args[1]):
+            reader.replace_input_with(x, scaled)
+        x = scaled
     last.replace_all_uses_with(difference)
     last.graph.erase_node(last)
     for node in (x, difference, difference.args[1]):  # their values have changed
