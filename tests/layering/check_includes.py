@@ -36,7 +36,7 @@ TABLE = [
     ("src/grouped", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/four_bit", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/mma", ["src/base", "src/chain", "src/model", "src/product"]),
-    ("src/attention", ["src/base", "src/chain", "src/normal", "src/model", "src/product"]),
+    ("src/attention", ["src/base", "src/chain", "src/normal", "src/model", "src/stitch", "src/product"]),
     ("src/reference", ["src/base", "src/chain", "src/product"]),
     ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/mma", "src/device"]),
     ("src/plan", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/collective", "src/stitch", "src/grouped", "src/four_bit", "src/mma"]),
