@@ -62,7 +62,7 @@ SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_val
 /* Products of rows with the matrices that ids name, as in a mixture of experts: result[m, t] =
  * w[ids[m, t]] a[m], or a[m, t] of an a of rank 3. a [m, k] or [m, t, k]; w [experts, n, k] with
  * TRANSPOSE_B, else [experts, k, n]; both floating, k a multiple of 8. ids s32 [m, t], an input
- * that is neither constant nor computed; 1 to 32 slots t, 1 to 1024 experts. An id that is negative
+ * that is not constant, or computed; 1 to 32 slots t, 1 to 1024 experts. An id that is negative
  * or not below the experts gives zeros. m may be SINTER_DIM_M. f32 [m, t, n]. */
 SINTER_API sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, sinter_value a,
                                                          sinter_value w, sinter_value ids,

@@ -1,4 +1,4 @@
-// Composites of weights of four bits. Exact formulas: docs/chains.md.
+// Composites of weights of four bits. Exact formulas: docs/four-bit.md.
 #ifndef SINTER_SRC_CHAIN_COMPOSITES_FOUR_BITS_H_
 #define SINTER_SRC_CHAIN_COMPOSITES_FOUR_BITS_H_
 

@@ -1,4 +1,4 @@
-// The composite from logits to a token. Exact formulas: docs/chains.md.
+// The composite from logits to a token. Exact formulas: docs/tokens.md.
 #ifndef SINTER_SRC_CHAIN_COMPOSITES_NEXT_TOKEN_H_
 #define SINTER_SRC_CHAIN_COMPOSITES_NEXT_TOKEN_H_
 

@@ -1,5 +1,5 @@
 // The table of ops (src/chain/ops.def) against all that repeats it: the C header, the C++ wrapper,
-// the Rust, Go and Python bindings, the rows of docs/chains.md, which `./dev golden --update`
+// the Rust, Go and Python bindings, the rows of docs/ops.md, which `./dev golden --update`
 // writes. And its columns against one another: what a row says of signs, errors and NaN is true of
 // its function.
 #include <dirent.h>
@@ -169,7 +169,7 @@ TEST(OpTable, ThePageOfChainsHasItsRows) {
                    " (floating); ", QuotedOf(BinaryKinds(), Types::kPreds),
                    " (pred) | the wider floating dtype (f16 with bf16: f32), or s32, or pred |"),
       absl::StrCat("| `compare` | ", Quoted(all[2].names), "; both floating or both s32 | pred |")};
-  std::vector<std::string> lines = absl::StrSplit(FileText("docs/chains.md"), '\n');
+  std::vector<std::string> lines = absl::StrSplit(FileText("docs/ops.md"), '\n');
   for (const std::string& row : rows) {
     const std::string start = row.substr(0, row.find("` |") + 3);
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const std::string& text) {
@@ -180,7 +180,7 @@ TEST(OpTable, ThePageOfChainsHasItsRows) {
   }
   std::string page;
   for (size_t i = 0; i < lines.size(); ++i) absl::StrAppend(&page, i == 0 ? "" : "\n", lines[i]);
-  testing::ExpectGoldenFile("docs/chains.md", page);
+  testing::ExpectGoldenFile("docs/ops.md", page);
 }
 
 // The page on numerics names every function that a kernel may approximate.

@@ -1,6 +1,6 @@
 // Mixtures of experts as chains of the ops that are there: by ends, with what servers ask of a
-// gated FFN, from a router's logits to the next norm. Each plans in the kernels that docs/chains.md
-// says.
+// gated FFN, from a router's logits to the next norm. docs/experts.md says in how many kernels each
+// is planned.
 #include "src/reference/reference.h"
 #include "tests/unit/fusion/grouped_plans.h"
 
