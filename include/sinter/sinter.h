@@ -108,7 +108,7 @@ typedef struct sinter_context_options {
    * GPU model, one version of the library and one of NVRTC. Refused with SINTER_ERROR_NO_LEGAL_PLAN
    * that names the op: a chain in which an op takes rows together, such as a reduction over M or a
    * product that contracts it; and one that needs a kernel whose blocks wait for one another to
-   * join columns. A chain without M is planned as ever. It costs time: docs/numerics.md. */
+   * join columns. A chain without M is planned as ever. It costs time: docs/batch-invariant.md. */
   sinter_switch batch_invariant;
   sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the plain plan at its first
                            prepare */
