@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 
-PAGES = ("README.md", "docs/serving.md", "docs/attention.md", "docs/experts.md", "docs/eight-bit.md",
+PAGES = ("README.md", "docs/serving.md", "docs/vllm.md", "docs/own-server.md", "docs/attention.md", "docs/experts.md", "docs/eight-bit.md",
          "docs/four-bit.md", "docs/tokens.md", "docs/training.md", "docs/troubleshooting.md", "examples/README.md", "bindings/README.md",
          "bindings/cpp/README.md", "bindings/go/README.md", "bindings/python/README.md", "bindings/rust/sinter/README.md")
 REASONS = {
