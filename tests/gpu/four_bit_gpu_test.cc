@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kPlans = 3;  // of each chain and bucket
 // Zeros are not whole numbers: the difference of a code and its zero is rounded too
-// (docs/numerics.md).
+// (docs/four-bit.md).
 constexpr Bounds kOfZeros = {8e-3, 0.05};
 
 class FourBits : public GpuTest {
