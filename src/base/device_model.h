@@ -60,7 +60,6 @@ struct StitchConstants {
   double column_join_all_us = 0;  // the same where each block joins for itself
   double column_read_share = 0;   // of an SM's intake, by a block's own loads
   double column_arrive_us = 0;    // each block beyond one an SM, where the grid meets
-  double column_peers_us = 0;     // to read the parts of a cluster's peers
   // Differences of predictions too small to mean anything.
   double error_share = 0;  // of the time of two kernels, against one kernel of both
   double error_us = 0;     // of two launches against one
@@ -217,7 +216,6 @@ void VisitStitchConstants(Costs& costs, Visitor&& visit) {
   visit("stitch_column_join_all_us", costs.column_join_all_us, 0, kLongest);
   visit("stitch_column_read_share", costs.column_read_share, 0.01, 1);
   visit("stitch_column_arrive_us", costs.column_arrive_us, 0, kLongest);
-  visit("stitch_column_peers_us", costs.column_peers_us, 0, kLongest);
   visit("stitch_error_share", costs.error_share, 0, 1);
   visit("stitch_error_us", costs.error_us, 0, kLongest);
 }

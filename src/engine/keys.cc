@@ -11,7 +11,7 @@ namespace sinter {
 namespace {
 
 // Raise it when equal inputs may give another plan: new schedule space, cost model or tie-break.
-constexpr uint32_t kSearchVersion = 24;
+constexpr uint32_t kSearchVersion = 25;
 
 constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;

@@ -91,7 +91,7 @@ void LogMiss(const LogSink& log, absl::string_view what, absl::string_view key,
 // Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 1 and
 // the choice or u8 0, tuning, planned digest, u32 variants; each: decisions, what was replaced, u32
 // kernels, the digest of each kernel's source.
-constexpr uint32_t kPlanRecordVersion = 7;
+constexpr uint32_t kPlanRecordVersion = 8;
 
 // The measurement that chose a record's first plan. It is the one form of a measured choice: in the
 // cache, in packs, and in tuning sets.

@@ -15,7 +15,7 @@ namespace sinter {
 namespace {
 
 constexpr uint32_t kMagic = 0x43454453;  // "SDEC"
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 constexpr int kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;

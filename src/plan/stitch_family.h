@@ -88,7 +88,7 @@ class StitchKernels : public KernelFamily {
   // All blocks compute every unit by the same text, so the grid is left out.
   std::string RowOrder(const KernelSpec& spec) const override {
     StitchSpec any_grid = *StitchOf(spec);
-    any_grid.schedule.grid = any_grid.schedule.LaunchCluster();
+    any_grid.schedule.grid = any_grid.schedule.cluster;
     return absl::StrCat("stitch ", any_grid.body.CanonicalDigest().Hex(), " ",
                         absl::BytesToHexString(any_grid.ScheduleCanonical()), "\n");
   }

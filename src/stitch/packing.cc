@@ -213,7 +213,7 @@ StitchSchedule PackedSchedule(const std::vector<StitchPart>& parts) {
 }
 
 absl::Status CheckPartFields(const StitchSchedule& schedule) {
-  if (schedule.LaunchCluster() > 1) return Refuse("a part meets a cluster");
+  if (schedule.cluster > 1) return Refuse("a part meets a cluster");
   if (!schedule.handed.empty()) return Refuse("a part hands values over");
   if (schedule.staged) return Refuse("a part stages inputs");
   return absl::OkStatus();

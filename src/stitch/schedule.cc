@@ -14,12 +14,11 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 3, kVersionWithHanded = 4, kVersionStaged = 5, kVersionPixels = 6;
+constexpr uint32_t kVersion = 7, kVersionWithHanded = 8, kVersionStaged = 9, kVersionPixels = 10;
 constexpr int kWarpThreads = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
 constexpr int kMaxPixels = 16;
-constexpr int kMaxColumnCluster = 8;         // supported by every device
 constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, the most of any chip
 constexpr int kSharedAlignment = 16;
 constexpr int kMaxBlocksPerSm = 32;
@@ -102,9 +101,9 @@ void MarkLoop(const Chain& body, const StitchProgram& program, const StitchSched
 // Writes or reads the fields that follow a schedule's version, by the codec.
 template <typename Codec, typename Schedule>
 void ScheduleFields(Codec& codec, Schedule& s, uint32_t version) {
-  codec(s.owner, s.block_threads, s.unit_threads, s.cluster, s.vector, s.chunks, s.column_cluster,
-        Long(s.join_all), s.split, Long(s.keep_inputs), Long(s.keep_values), Long(s.keep_alike),
-        s.hold_bytes, s.blocks_per_sm, s.grid);
+  codec(s.owner, s.block_threads, s.unit_threads, s.cluster, s.vector, s.chunks, Long(s.join_all),
+        s.split, Long(s.keep_inputs), Long(s.keep_values), Long(s.keep_alike), s.hold_bytes,
+        s.blocks_per_sm, s.grid);
   if (Codec::kReads ? version == kVersionPixels : s.pixels > 1) codec(Word(s.pixels));
   if (Codec::kReads ? version == kVersionWithHanded : !s.handed.empty()) codec(s.handed);
 }
@@ -133,7 +132,6 @@ std::string StitchSchedule::WorkText() const {
   absl::StrAppend(&text, "vec ", vector);
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
   if (pixels > 1) absl::StrAppend(&text, " pixels ", pixels);
-  if (column_cluster > 1) absl::StrAppend(&text, " column-cluster ", column_cluster);
   if (join_all) absl::StrAppend(&text, " join all");
   if (split > 1) absl::StrAppend(&text, " split ", split);
   if (keep_inputs) absl::StrAppend(&text, " keep");
@@ -166,12 +164,6 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
   if (s.pixels > 1 && (s.owner >= 0 || s.chunks > 1 || s.split > 1)) {
     return Bound("pixels", s.pixels, "1 with units, with several chunks and with a split");
   }
-  if (ClusterIndex(s.column_cluster) < 0 || s.column_cluster > kMaxColumnCluster) {
-    return Bound("column_cluster", s.column_cluster, "1, 2, 4 or 8");
-  }
-  if (s.column_cluster > 1 && (s.cluster > 1 || s.owner < 0)) {
-    return Bound("column_cluster", s.column_cluster, "1 without units, or where a cluster has one");
-  }
   if (!IsPowerOfTwo(s.split) || s.split > kWarpThreads || s.unit_threads % s.split != 0) {
     return Bound("split", s.split, "a power of two up to 32 that divides unit_threads");
   }
@@ -189,8 +181,8 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
   if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
     return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
   }
-  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.LaunchCluster() != 0) {
-    return Bound("grid", s.grid, "a multiple of the launch's cluster in 1..1048576");
+  if (s.grid < 1 || s.grid > kMaxGrid || s.grid % s.cluster != 0) {
+    return Bound("grid", s.grid, "a multiple of cluster in 1..1048576");
   }
   return absl::OkStatus();
 }

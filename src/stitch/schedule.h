@@ -31,10 +31,8 @@ struct StitchSchedule {
   int chunks = 1;           // without an owner: vectors of a thread in one turn
   int pixels = 1;           // neighbouring results of a row of windows that a thread makes at once
                             // (shared_reads.h): 1..16
-  int column_cluster = 1;  // blocks whose column parts are joined before the grid barrier: 1, 2, 4,
-                           // 8; 1 where a cluster shares a unit
-  bool join_all = false;   // each block joins all column parts for itself: blocks then meet once a
-                           // phase instead of twice
+  bool join_all = false;    // each block joins all column parts for itself: blocks then meet once a
+                            // phase instead of twice
   int split = 1;  // neighbouring lanes that share each serial reduction: a power of two up to 32
                   // that divides unit_threads
   bool keep_inputs = false;  // inputs that a unit reads twice stay in registers
@@ -46,16 +44,14 @@ struct StitchSchedule {
   std::vector<int32_t> handed;  // values that a unit's threads hand over through shared memory
                                 // (phases.h), ascending
   int blocks_per_sm = 1;        // occupancy that the launch bounds ask for: limits registers
-  int grid = 1;                 // blocks of the launch, a multiple of LaunchCluster()
+  int grid = 1;                 // blocks of the launch, a multiple of cluster
 
   SINTER_FIELDS(StitchSchedule, owner, block_threads, unit_threads, cluster, vector, chunks,
-                column_cluster, join_all, split, keep_inputs, keep_values, keep_alike, hold_bytes,
-                handed, staged, blocks_per_sm, grid, pixels);
+                join_all, split, keep_inputs, keep_values, keep_alike, hold_bytes, handed, staged,
+                blocks_per_sm, grid, pixels);
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
   // Without an owner: elements that a block takes in one turn.
   int64_t TurnElements() const { return int64_t{block_threads} * vector * chunks * pixels / split; }
-  // Blocks of the launch's clusters.
-  int LaunchCluster() const { return cluster > 1 ? cluster : column_cluster; }
   std::string Canonical() const;  // versioned bytes
   // One line: "block 256 unit 32 vec 8 keep x4 grid 1056".
   std::string ToString() const;

@@ -113,7 +113,7 @@ int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
 
 namespace {
 
-constexpr int64_t kPartAlignment = 256, kPeerAlignment = 16;
+constexpr int64_t kPartAlignment = 256, kResultAlignment = 16;
 constexpr int64_t kColumnBytes = 4, kMomentBytes = 16;  // bytes of a column in a part
 constexpr int64_t kReadBytes = 16;  // shared memory of a thread that joins parts for its own block
 
@@ -150,16 +150,14 @@ int64_t Take(int64_t bytes, int64_t alignment, int64_t* end) {
 
 // The ends of the regions that have been laid out.
 struct Ends {
-  int64_t scratch = 0, peers = 0, results = 0;
+  int64_t scratch = 0, results = 0;
 };
 
 void TakeRoom(const StitchSchedule& s, ColumnPlace* place, Ends* ends) {
   const int64_t part = place->columns * place->part_bytes, result = place->columns * kColumnBytes;
-  place->parts = static_cast<uint64_t>(
-      Take(part * (s.grid / s.column_cluster), kPartAlignment, &ends->scratch));
-  if (s.column_cluster > 1) place->block_part = Take(part, kPeerAlignment, &ends->peers);
+  place->parts = static_cast<uint64_t>(Take(part * s.grid, kPartAlignment, &ends->scratch));
   int64_t* const end = s.join_all ? &ends->results : &ends->scratch;
-  const int64_t alignment = s.join_all ? kPeerAlignment : kPartAlignment;
+  const int64_t alignment = s.join_all ? kResultAlignment : kPartAlignment;
   if (place->output < 0) place->results = Take(result, alignment, end);
   if (place->mean >= 0 && place->mean_output < 0)
     place->mean_results = Take(result, alignment, end);
@@ -199,9 +197,7 @@ ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
                            const StitchSchedule& schedule) {
   ColumnLayout layout;
   Ends ends;
-  int64_t peers_end = 0;
   for (const StitchPhase& phase : program.phases) {
-    ends.peers = 0;  // a grid barrier is before the next phase, so the space is reused
     for (const StitchLoop& loop : phase.loops) {
       for (const StitchRoot& root : loop.roots) {
         if (root.kind != StitchRoot::kColumn) continue;
@@ -210,19 +206,16 @@ ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
         TakeRoom(schedule, &layout.places.back(), &ends);
       }
     }
-    peers_end = std::max(peers_end, ends.peers);
   }
   const int64_t own = OwnJoinBytes(layout.places, schedule);
-  const int64_t peers_begin = RoundUp(own, kPeerAlignment);
+  const int64_t results_begin = RoundUp(own, kResultAlignment);
   for (ColumnPlace& place : layout.places) {
-    place.block_part += peers_begin;
     if (!schedule.join_all) continue;
-    place.results += peers_begin + peers_end;
-    place.mean_results += peers_begin + peers_end;
+    place.results += results_begin;
+    place.mean_results += results_begin;
   }
   layout.scratch_bytes = static_cast<uint64_t>(ends.scratch);
-  layout.shared_bytes =
-      peers_end + ends.results == 0 ? own : peers_begin + peers_end + ends.results;
+  layout.shared_bytes = ends.results == 0 ? own : results_begin + ends.results;
   return layout;
 }
 

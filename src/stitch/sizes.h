@@ -48,7 +48,6 @@ struct ColumnPlace {
   int64_t columns = 0;
   int64_t part_bytes = 4;  // bytes of a column in a part
   uint64_t parts = 0;      // in the scratch
-  int64_t block_part = 0;  // in shared memory, read by the peers of a column cluster
   // In shared memory where each block joins for itself, else in the scratch; unused for outputs.
   int64_t results = 0, mean_results = 0;
   int output = -1, mean_output = -1;

@@ -18,7 +18,7 @@ bool SamePlace(const ColumnPlace& a, const ColumnPlace& b) {
 }
 
 StitchSchedule OfSmallestGrid(StitchSchedule schedule) {
-  schedule.grid = schedule.LaunchCluster();
+  schedule.grid = schedule.cluster;
   return schedule;
 }
 
@@ -47,10 +47,9 @@ absl::Status CheckFieldsTogether(const StitchSchedule& s, bool cooperative) {
     return FailedPrecondition("keep_values or keep_alike without keep_inputs");
   }
   if (cooperative) return absl::OkStatus();
-  if (s.column_cluster > 1 || s.join_all || s.hold_bytes > 0) {
-    return FailedPrecondition("column_cluster ", s.column_cluster, ", join_all ", s.join_all,
-                              ", hold_bytes ", s.hold_bytes,
-                              " in a kernel of one phase, must be 1, 0, 0");
+  if (s.join_all || s.hold_bytes > 0) {
+    return FailedPrecondition("join_all ", s.join_all, ", hold_bytes ", s.hold_bytes,
+                              " in a kernel of one phase, must be 0, 0");
   }
   return absl::OkStatus();
 }
@@ -66,9 +65,9 @@ absl::Status CheckStitchGrid(const StitchSchedule& s, int64_t shared, bool coope
   if (threads > model.threads_per_sm) {
     return RefuseField("threads of an SM", threads, "are above", model.threads_per_sm);
   }
-  const int64_t resident = int64_t{model.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
-  if (resident < s.LaunchCluster()) {
-    return RefuseField("cluster", s.LaunchCluster(), "is above the resident blocks", resident);
+  const int64_t resident = int64_t{model.ResidentBlocks(s.cluster)} * s.blocks_per_sm;
+  if (resident < s.cluster) {
+    return RefuseField("cluster", s.cluster, "is above the resident blocks", resident);
   }
   if (!cooperative) return absl::OkStatus();
   if (s.grid > resident) {

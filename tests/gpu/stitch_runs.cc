@@ -33,8 +33,7 @@ std::set<std::string> KindsOf(const Chain& chain, const StitchSchedule& s) {
     kinds.insert(s.keep_values ? "values" : s.keep_inputs ? "inputs" : "nothing kept");
     if (s.keep_alike) kinds.insert("alike");
     if (s.hold_bytes > 0) kinds.insert("hold");
-    if (s.column_cluster > 1) kinds.insert(absl::StrCat("gather ", s.column_cluster));
-    if (s.join_all) kinds.insert(absl::StrCat("join all ", s.column_cluster > 1));
+    if (s.join_all) kinds.insert("join all");
   }
   const absl::StatusOr<StitchProgram> program = MakeStitchProgram(chain, s.owner, s.handed);
   if (program.ok() && program->phases.size() > 1) kinds.insert("phases");

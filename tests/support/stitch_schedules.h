@@ -19,7 +19,6 @@ inline StitchSchedule ScheduleOf(int owner, const std::string& text) {
     if (word == "cluster") words >> s.cluster;
     if (word == "vec") words >> s.vector;
     if (word == "chunks") words >> s.chunks;
-    if (word == "column-cluster") words >> s.column_cluster;
     if (word == "join") s.join_all = true;
     if (word == "split") words >> s.split;
     if (word == "keep") s.keep_inputs = true;

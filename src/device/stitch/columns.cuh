@@ -1,6 +1,6 @@
-// Column reductions: results to which all units contribute. Each block writes a part. Parts of a
-// cluster may be joined through distributed shared memory. After a barrier of the grid the parts
-// are joined in their order: either blocks divide the columns among them, or each block joins all.
+// Column reductions: results to which all units contribute. Each block writes a part. After a
+// barrier of the grid the parts are joined in their order: either blocks divide the columns among
+// them, or each block joins all.
 #pragma once
 #include "stitch/group.cuh"
 #include "stitch/math.cuh"
@@ -67,19 +67,6 @@ struct MomentResults {
     moments[column] = joined.squares * scale;
   }
 };
-
-SINTER_DEVICE void load_peer(float& word, u32 address) {
-  from_bits(word, load_cluster_word(address));
-}
-SINTER_DEVICE void load_peer(int& word, u32 address) {
-  from_bits(word, load_cluster_word(address));
-}
-SINTER_DEVICE void load_peer(Moments& word, u32 address) {
-  load_peer(word.mean, address);
-  load_peer(word.squares, address + 4);
-  load_peer(word.count, address + 8);
-  word.unused = 0.0f;
-}
 
 // Loads neighbouring words of a part, bypassing L1.
 template <class Word>
@@ -196,23 +183,6 @@ SINTER_DEVICE Word join_held(const Word (&held)[kChunks][kVector]) {
 #pragma unroll
   for (int i = 0; i < kChunks * kVector; ++i) words[i] = held[i / kVector][i % kVector];
   return join_parts<Join, Word>(words);
-}
-
-// Joins the parts that the blocks of a cluster have in their shared memory at `mine`, in the order
-// of their ranks. Each rank joins its share of the columns. Called by all threads after a cluster
-// barrier; another follows before anyone writes to `mine` again.
-template <class Join, class Word, int kBlock, int kBlocks, int kColumns>
-SINTER_DEVICE void gather_columns(const Word* mine, Word* part) {
-  constexpr int kShare = (kColumns + kBlocks - 1) / kBlocks;
-  const int first = static_cast<int>(cluster_rank()) * kShare;
-  const int end = first + kShare < kColumns ? first + kShare : kColumns;
-  for (int column = first + static_cast<int>(threadIdx.x); column < end; column += kBlock) {
-    Word words[kBlocks];
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b)
-      load_peer(words[b], map_to_rank(shared_address(mine + column), b));
-    part[column] = join_parts<Join, Word>(words);
-  }
 }
 
 // Joins kWidth columns from `column` on, over parts first, first + kStep, .. below `count`. The

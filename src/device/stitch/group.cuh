@@ -14,12 +14,6 @@ SINTER_DEVICE u32 word_bits(int x) { return static_cast<u32>(x); }
 SINTER_DEVICE void from_bits(float& x, u32 bits) { x = __uint_as_float(bits); }
 SINTER_DEVICE void from_bits(int& x, u32 bits) { x = static_cast<int>(bits); }
 
-SINTER_DEVICE u32 load_cluster_word(u32 address) {
-  u32 v;
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-  return v;
-}
-
 // One partial result that a group joins in place.
 template <class Join_, class Word_>
 struct Partial {

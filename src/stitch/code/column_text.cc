@@ -55,7 +55,7 @@ class PlaceText {
         word_, name_, shape_.turns, shape_.width, join_, seen);
   }
 
-  // A block leaves its part: in the launch's scratch, or in shared memory for its cluster.
+  // A block leaves its part in the launch's scratch.
   std::string Leave() const {
     std::string text;
     if (place_.mean >= 0) {
@@ -64,25 +64,19 @@ class PlaceText {
           "    SINTER_EACH($1) $2[j][e].count = $3;\n",
           shape_.turns, shape_.width, name_, SeenName(place_.value));
     }
-    const std::string part = s_.column_cluster > 1 ? BlockPart() : OwnPart();
     if (JoinsHeld(*code_.body, program_, place_.value)) {
       return text + absl::Substitute(
                         "  $1 $2[1][1];\n  $2[0][0] = join_held<$0>($3);\n"
                         "  leave_columns<$0, $1, $4, 1, 1, 1, 1, 1>($2,\n"
                         "      reinterpret_cast<$1*>(shared_columns), $5);\n",
-                        join_, word_, absl::StrCat(name_, "_all"), name_, s_.block_threads, part);
+                        join_, word_, absl::StrCat(name_, "_all"), name_, s_.block_threads,
+                        OwnPart());
     }
     return text + absl::Substitute(
                       "  leave_columns<$0, $1, $2, $3, $4, $5, $6, $7>($8,\n"
                       "      reinterpret_cast<$1*>(shared_columns), $9);\n",
                       join_, word_, s_.block_threads, s_.unit_threads, s_.cluster, shape_.turns,
-                      shape_.width, place_.columns, name_, part);
-  }
-
-  std::string Gather() const {
-    return absl::Substitute("  gather_columns<$0, $1, $2, $3, $4>($5,\n      $6);\n", join_, word_,
-                            s_.block_threads, s_.column_cluster, place_.columns, BlockPart(),
-                            OwnPart());
+                      shape_.width, place_.columns, name_, OwnPart());
   }
 
   std::string JoinOne() const {
@@ -90,7 +84,7 @@ class PlaceText {
         "  $0<$1, $2, $3, $4, $5>(reinterpret_cast<const $2*>(scratch + $6),\n"
         "      reinterpret_cast<$2*>(shared_columns), $7);\n",
         s_.join_all ? "join_all_columns" : "join_columns", join_, word_, s_.block_threads,
-        s_.LaunchCluster(), place_.columns, place_.parts, ResultsObject());
+        s_.cluster, place_.columns, place_.parts, ResultsObject());
   }
 
   // The address of its results, or of those of the mean that is computed with it.
@@ -103,12 +97,8 @@ class PlaceText {
 
  private:
   std::string OwnPart() const {
-    return absl::Substitute("own_part<$0, $1, $2>(scratch + $3)", word_, s_.LaunchCluster(),
-                            place_.columns, place_.parts);
-  }
-
-  std::string BlockPart() const {
-    return absl::Substitute("reinterpret_cast<$0*>(shared_columns + $1)", word_, place_.block_part);
+    return absl::Substitute("own_part<$0, $1, $2>(scratch + $3)", word_, s_.cluster, place_.columns,
+                            place_.parts);
   }
 
   std::string ResultsObject() const {
@@ -163,7 +153,6 @@ std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) c
     if (LoopIn(phase, place.value) == nullptr) continue;
     const PlaceText column(code_, program_, place);
     absl::StrAppend(&leave, column.Leave());
-    absl::StrAppend(&gather, column.Gather());
     absl::StrAppend(&join, column.JoinOne());
     const auto publish = [&](ValueId value, const std::string& first) {
       const char* word = WordName(code_.body->op(value).type.dtype);
@@ -180,8 +169,6 @@ std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) c
       program_.phases.begin() + number + 1, program_.phases.end(),
       [&](const StitchPhase& later) { return !OnlyStoresColumns(*code_.body, program_, later); });
   const char* meet = "  grid_barrier(barrier);\n";
-  if (s.column_cluster > 1)
-    absl::StrAppend(&leave, "  cluster_arrive();\n  cluster_wait();\n", gather);
   return absl::StrCat(leave, meet, join, !s.join_all && read_later ? meet : "");
 }
 

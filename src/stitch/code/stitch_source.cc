@@ -266,7 +266,7 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBi
   recipe.entry = kStitchEntry;
   recipe.grid = {static_cast<uint32_t>(binding.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.block_threads), 1, 1};
-  recipe.cluster = {static_cast<uint32_t>(s.LaunchCluster()), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
   recipe.pdl = true;
   recipe.grid_rows = GridRows(code, binding.grid);
   SINTER_ASSIGN_OR_RETURN(const int64_t shared, SharedBytesOf(code));

@@ -29,8 +29,7 @@ Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t b
   spread.turns = std::ceil(items / spread.items);
   const double groups = spread.turns * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));
-  const int sms = s.column_cluster > 1 ? model.ResidentBlocks(s.column_cluster) : model.sm_count;
-  spread.busy = std::min<double>(sms, blocks);
+  spread.busy = std::min<double>(model.sm_count, blocks);
   spread.resident = std::min(s.blocks_per_sm * spread.busy, blocks);
   const double rounds = groups / spread.resident;
   // A block that replaces another starts when there is room; persistent blocks wait for the
@@ -308,18 +307,17 @@ absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
 
 double ColumnJoinsUs(const StitchSchedule& s, const StitchLoad& load, const DeviceModel& model) {
   const StitchConstants& costs = model.stitch;
-  const double parts = static_cast<double>(s.grid) / s.LaunchCluster();
+  const double parts = static_cast<double>(s.grid) / s.cluster;
   const double bytes = load.column_words * kWordBytes * parts;  // all parts of all phases
-  const double gather = s.column_cluster > 1 ? model.cluster_barrier_us + costs.column_peers_us : 0;
   const double meet =
       model.grid_barrier_us + costs.column_arrive_us * std::max(0, s.grid - model.sm_count);
   if (s.join_all) {
     const double read =
         s.blocks_per_sm * bytes / (costs.column_read_share * model.sm_intake_bytes_per_us);
-    return load.column_joins * (meet + costs.column_join_all_us + gather) + read;
+    return load.column_joins * (meet + costs.column_join_all_us) + read;
   }
   const int meets = 2 * load.column_joins - (load.ends_in_columns ? 1 : 0);
-  const double join = costs.column_join_us + gather + SharedOutUs(s, parts, costs);
+  const double join = costs.column_join_us + SharedOutUs(s, parts, costs);
   return meets * meet + load.column_joins * join + 2 * bytes / model.l2_bytes_per_us;
 }
 

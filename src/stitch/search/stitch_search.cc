@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
 // The schedule's bytes without the grid, the amount that is held, and whether values that all units
 // read alike are kept.
 std::string KindOf(StitchSchedule s) {
-  s.grid = s.LaunchCluster();
+  s.grid = s.cluster;
   s.hold_bytes = std::min(s.hold_bytes, 16);
   s.keep_alike = false;
   return s.Canonical();
@@ -173,8 +173,7 @@ absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& s
   if (program.phases.size() > 1) return absl::FailedPreconditionError("its blocks meet");
   const int64_t items = std::max<int64_t>(1, FlatItems(program, schedule, bucket));
   const int64_t wanted = CeilDiv(items, ItemsPerTurn(schedule)) * schedule.cluster;
-  const int64_t resident =
-      int64_t{model.ResidentBlocks(schedule.LaunchCluster())} * schedule.blocks_per_sm;
+  const int64_t resident = int64_t{model.ResidentBlocks(schedule.cluster)} * schedule.blocks_per_sm;
   std::optional<RankedStitch> best;
   for (const int64_t grid : {std::min(wanted, kMostBlocks), std::min(wanted, resident)}) {
     StitchSchedule s = schedule;

@@ -233,15 +233,8 @@ class StitchEnumerator {
 
   // The ways in which blocks join their column parts.
   void Joins(StitchSchedule s) {
-    struct Join {
-      int cluster;
-      bool all;
-    };
-    constexpr Join kJoins[] = {{1, false}, {8, false}, {1, true}, {2, true}, {8, true}};
-    for (const Join& join : kJoins) {
-      if (join.cluster > 1 && s.cluster > 1) continue;
-      s.column_cluster = join.cluster;
-      s.join_all = join.all;
+    for (const bool all : {false, true}) {
+      s.join_all = all;
       Grids(s, s.UnitsPerBlock());
     }
   }
@@ -250,11 +243,11 @@ class StitchEnumerator {
   void Grids(StitchSchedule s, int64_t items_per_block) {
     const int64_t items = std::max<int64_t>(1, FlatItems(program_, s, bucket_));
     const int64_t wanted = CeilDiv(items, items_per_block) * s.cluster;
-    const int64_t fits = int64_t{model_.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
+    const int64_t fits = int64_t{model_.ResidentBlocks(s.cluster)} * s.blocks_per_sm;
     if (fits == 0) return;
     for (int64_t grid : {std::min<int64_t>(wanted, 1 << 19), std::min(wanted, fits)}) {
-      grid = grid / s.LaunchCluster() * s.LaunchCluster();
-      if (grid < s.LaunchCluster() || (Cooperative() && grid > fits)) continue;
+      grid = grid / s.cluster * s.cluster;
+      if (grid < s.cluster || (Cooperative() && grid > fits)) continue;
       s.grid = static_cast<int>(grid);
       if (!AddHolding(s)) Add(s);
       if (wanted <= fits) return;

@@ -51,17 +51,17 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
 TEST(StitchSchedule, HasAnotherVersionOnlyWithHandOversAndStagedInputs) {
   StitchSchedule s = Sample();
   const std::string bytes = s.Canonical();
-  EXPECT_EQ(bytes[0], 3);
+  EXPECT_EQ(bytes[0], 7);
   s.handed = {4};
-  EXPECT_EQ(s.Canonical()[0], 4);
+  EXPECT_EQ(s.Canonical()[0], 8);
   EXPECT_EQ(s.Canonical().substr(4, bytes.size() - 4), bytes.substr(4));
   s = Sample();
   s.staged = true;
-  EXPECT_EQ(s.Canonical()[0], 5);
+  EXPECT_EQ(s.Canonical()[0], 9);
   EXPECT_EQ(s.Canonical().substr(4), bytes.substr(4));
   s = Sample();
   s.pixels = 7;
-  EXPECT_EQ(s.Canonical()[0], 6);
+  EXPECT_EQ(s.Canonical()[0], 10);
   EXPECT_EQ(s.Canonical().substr(4, bytes.size() - 4), bytes.substr(4));
 }
 

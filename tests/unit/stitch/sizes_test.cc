@@ -79,25 +79,21 @@ TEST(StitchSizes, ColumnPlacesDoNotOverlap) {
       kColumns);
   StitchSchedule s{.owner = OwnerCandidates(chain)[1], .unit_threads = 64, .grid = 32};
   const StitchProgram program = *MakeStitchProgram(chain, s.owner);
-  for (const int cluster : {1, 4}) {
-    for (const bool all : {false, true}) {
-      s.column_cluster = cluster;
-      s.join_all = all;
-      const ColumnLayout layout = LayOutColumns(chain, program, s);
-      ASSERT_EQ(layout.places.size(), 2u);
-      std::vector<Room> scratch, shared = {{0, s.block_threads * 4}};
-      for (const ColumnPlace& place : layout.places) {
-        const int64_t part = kColumns * (place.mean >= 0 ? 16 : 4);
-        scratch.push_back({static_cast<int64_t>(place.parts), part * s.grid / cluster});
-        if (cluster > 1) shared.push_back({place.block_part, part});
-        std::vector<Room>& results = all ? shared : scratch;
-        results.push_back({place.results, kResult});
-        if (place.mean >= 0) results.push_back({place.mean_results, kResult});
-      }
-      ExpectApart(scratch, static_cast<int64_t>(layout.scratch_bytes));
-      ExpectApart(shared, layout.shared_bytes);
-      EXPECT_EQ(*StitchScratchBytes(chain, s), layout.scratch_bytes);
+  for (const bool all : {false, true}) {
+    s.join_all = all;
+    const ColumnLayout layout = LayOutColumns(chain, program, s);
+    ASSERT_EQ(layout.places.size(), 2u);
+    std::vector<Room> scratch, shared = {{0, s.block_threads * 4}};
+    for (const ColumnPlace& place : layout.places) {
+      const int64_t part = kColumns * (place.mean >= 0 ? 16 : 4);
+      scratch.push_back({static_cast<int64_t>(place.parts), part * s.grid});
+      std::vector<Room>& results = all ? shared : scratch;
+      results.push_back({place.results, kResult});
+      if (place.mean >= 0) results.push_back({place.mean_results, kResult});
     }
+    ExpectApart(scratch, static_cast<int64_t>(layout.scratch_bytes));
+    ExpectApart(shared, layout.shared_bytes);
+    EXPECT_EQ(*StitchScratchBytes(chain, s), layout.scratch_bytes);
   }
 }
 

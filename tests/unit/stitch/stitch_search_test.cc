@@ -89,7 +89,7 @@ TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
   ASSERT_EQ(ranked.size(), plain.size());
   EXPECT_EQ(ranked[0].schedule, plain[0].schedule);
   const auto kind = [](StitchSchedule s) {
-    s.grid = s.LaunchCluster();
+    s.grid = s.cluster;
     s.keep_alike = false;
     return s.Canonical();
   };

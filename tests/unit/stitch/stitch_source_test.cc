@@ -372,7 +372,7 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
     EXPECT_EQ(kernel.recipe.cooperative, phases > 1);
     EXPECT_EQ(Count(kernel.request.source, "grid_barrier(barrier)"),
               (one.schedule.join_all ? 1 : 2) * (phases - 1));
-    EXPECT_EQ(kernel.recipe.cluster[0], static_cast<uint32_t>(one.schedule.LaunchCluster()));
+    EXPECT_EQ(kernel.recipe.cluster[0], static_cast<uint32_t>(one.schedule.cluster));
     cooperative += kernel.recipe.cooperative;
   }
   EXPECT_GT(cooperative, 0u);

@@ -14,14 +14,13 @@ namespace {
 
 constexpr int kThreads = 256, kBlocks = 4, kTurns = 3;  // most of a block, a cluster, a launch
 constexpr int64_t kElements = 1 << 11;
-const char* const kKinds[] = {"segments", "hold",  "phases", "split", "cluster",
-                              "values",   "warps", "gather", "alike", "join all",
-                              "lanes",    "block", "flat",   "warp",  "thread"};
+const char* const kKinds[] = {"segments", "hold",  "phases", "split",    "cluster",
+                              "values",   "warps", "alike",  "join all", "lanes",
+                              "block",    "flat",  "warp",   "thread"};
 
 StitchSpec SpecOf(const Chain& body, StitchSchedule schedule) {
   StitchSpec spec{.body = body};
-  schedule.grid =
-      std::min(schedule.grid / schedule.LaunchCluster(), kTurns) * schedule.LaunchCluster();
+  schedule.grid = std::min(schedule.grid / schedule.cluster, kTurns) * schedule.cluster;
   spec.schedule = schedule;
   for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) spec.operands.push_back({i, 0});
   return spec;
@@ -47,7 +46,7 @@ class Cases {
       const Chain& body = serial ? *shorter : long_body;
       for (const RankedStitch& one : serial ? *short_ranked : *long_ranked) {
         const StitchSchedule& s = one.schedule;
-        if (s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
+        if (s.block_threads > kThreads || s.cluster > kBlocks) continue;
         if (KindsOf(body, s).count(kind) == 0) continue;
         const std::string full = absl::StrCat(name, " ", kind);
         if (!IsLong(full)) cases_.push_back({full, SpecOf(body, s), m});
@@ -63,7 +62,7 @@ class Cases {
         SearchStitch(body, 1, *BuiltinModel("h200"), {.top_k = std::numeric_limits<int>::max()});
     for (size_t i = 0; ranked.ok() && i < ranked->size(); ++i) {
       const StitchSchedule& s = (*ranked)[i].schedule;
-      if (s.vector != width || s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
+      if (s.vector != width || s.block_threads > kThreads || s.cluster > kBlocks) continue;
       cases_.push_back({absl::StrCat(name, " vec ", width), SpecOf(body, s), 0});
       return;
     }
@@ -350,7 +349,6 @@ std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   if (!s.handed.empty()) kinds.insert("hand");
   if (s.split > 1) kinds.insert("split");
   if (s.hold_bytes > 0) kinds.insert("hold");
-  if (s.column_cluster > 1) kinds.insert("gather");
   if (s.join_all) kinds.insert("join all");
   if (s.owner < 0) {
     if (s.pixels > 1) kinds.insert("pixels");

@@ -13,7 +13,7 @@ struct KernelCase {
 };
 
 // What a schedule is an example of: "flat", "thread", "lanes", "warp", "warps", "block", "cluster",
-// "inputs", "values", "alike", "phases", "split", "hold", "segments", "gather", "join all",
+// "inputs", "values", "alike", "phases", "split", "hold", "segments", "join all",
 // "pixels".
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& schedule);
 

@@ -93,8 +93,7 @@ class Launches {
     pointers.push_back(&barrier);
     const StitchSchedule& s = spec_.schedule;
     GridSimulator grid(
-        {s.grid, s.block_threads, s.LaunchCluster(), static_cast<size_t>(kernel_.shared_bytes)},
-        seed);
+        {s.grid, s.block_threads, s.cluster, static_cast<size_t>(kernel_.shared_bytes)}, seed);
     EXPECT_EQ(grid.Run([&] { kernel_.run(pointers.data(), static_cast<int>(m_)); }), "");
     EXPECT_EQ(static_cast<uint32_t>(barrier) % 0x80000000u, 0u) << "blocks that have arrived";
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -253,7 +252,7 @@ TEST(StitchKernelCases, AreOfEveryKind) {
   }
   for (const char* kind :
        {"flat", "thread", "lanes", "warp", "warps", "block", "cluster", "inputs", "values", "alike",
-        "phases", "split", "hold", "segments", "gather", "join all", "hand", "staged", "tiles"}) {
+        "phases", "split", "hold", "segments", "join all", "hand", "staged", "tiles"}) {
     std::printf("%s %d\n", kind, kinds[kind]);
     EXPECT_GT(kinds[kind], 0) << kind;
   }

@@ -154,7 +154,7 @@ std::string KindOf(const Plan& plan) {
       const Schedule& s = ProductOf(kernel.spec).schedule;
       absl::StrAppend(&kind, NameOf(s.dataflow), s.first.split_k > 1, s.swapped, ";");
     } else {
-      absl::StrAppend(&kind, "stitch", stitch->parts.size(), stitch->schedule.LaunchCluster() > 1,
+      absl::StrAppend(&kind, "stitch", stitch->parts.size(), stitch->schedule.cluster > 1,
                       stitch->scratch_offset > 0, ";");
     }
   }

@@ -154,9 +154,9 @@ class Mutator {
   void EditStitch(KernelDecision* kernel) {
     StitchSchedule& s =
         kernel->parts.empty() || Coin() ? kernel->stitch : Pick(kernel->parts).schedule;
-    int* const fields[] = {
-        &s.block_threads,  &s.unit_threads, &s.cluster,    &s.vector,        &s.chunks,
-        &s.column_cluster, &s.split,        &s.hold_bytes, &s.blocks_per_sm, &s.grid};
+    int* const fields[] = {&s.block_threads, &s.unit_threads,  &s.cluster,
+                           &s.vector,        &s.chunks,        &s.split,
+                           &s.hold_bytes,    &s.blocks_per_sm, &s.grid};
     switch (Below(5)) {
       case 0:
         return Flip(Coin() ? &s.join_all : &s.keep_inputs);
