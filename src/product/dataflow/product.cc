@@ -155,7 +155,7 @@ double HalfSectorUs(const ProductDims& d, int64_t rows, const Schedule& s,
 
 // Over several turns, where rows beyond whole bands are left, wide tiles merge loads only if these
 // are so small a part of all: choices that counted on more took up to 1.3 times as long
-// (docs/lab/narrow-results.md).
+// (docs/lab/tiles.md).
 constexpr int64_t kMostlyWhole = 92;  // percent
 constexpr int64_t kNarrowRows = 64;
 
