@@ -14,13 +14,8 @@ namespace {
 constexpr double kLog2E = 1.4426950408889634;
 constexpr uint32_t kBoxColumns = 64;  // elements of a row of the swizzle
 
-const char* Bool(bool b) { return b ? "true" : "false"; }
-
 const char* TypeOf(DType dtype) {
-  return dtype == DType::kBF16   ? "BFloat16"
-         : dtype == DType::kF16  ? "Float16"
-         : dtype == DType::kPred ? "Predicate"
-                                 : "Float32";
+  return dtype == DType::kPred ? "Predicate" : DeviceTypeOf(dtype);
 }
 
 // The digit of batch b.
@@ -58,29 +53,27 @@ bool HasPairs(const AttentionProblem& p, const BatchedMatrix& term) {
 
 std::string TermsText(const AttentionProblem& p, const AttentionSchedule& s) {
   std::string members, places, loads;
-  std::vector<std::string> leaves(p.program.leaves.size());
+  std::map<int, std::string> names;
   for (int i = 0; i < p.Terms(); ++i) {
     const BatchedMatrix& term = p.terms[static_cast<size_t>(i)];
     const DType dtype = p.TermType(i);
-    absl::StrAppend(&members,
-                    absl::Substitute("  HeldTerm<ScoreTerm<$0, $1, $2, $3>, $4, $5, $6> t$7;\n",
-                                     TypeOf(dtype), term.row, term.column, Bool(HasPairs(p, term)),
-                                     s.block_keys / 8, p.keys, Bool(p.keys <= s.block_keys), i));
+    absl::StrAppend(&members, absl::Substitute(
+                                  "  HeldTerm<ScoreTerm<$0, $1, $2, $3>, $4, $5, $6> t$7;\n",
+                                  TypeOf(dtype), term.row, term.column, BoolText(HasPairs(p, term)),
+                                  s.block_keys / 8, p.keys, BoolText(p.keys <= s.block_keys), i));
     absl::StrAppend(&places,
                     absl::Substitute("    t$0.place(static_cast<const $1::Stored*>(args.terms[$0]) "
                                      "+ $2, row0, row1);\n",
                                      i, TypeOf(dtype), OffsetText(p, term)));
     absl::StrAppend(&loads, "    t", i, ".template load<kLast>(first);\n");
-    const auto input =
-        static_cast<size_t>(p.program.InputsOf(LeafKind::kMatrix)[static_cast<size_t>(i)]);
-    leaves[input] = absl::StrCat(dtype == DType::kPred ? "(" : "", "t", i, ".at(i)",
-                                 dtype == DType::kPred ? " != 0.f)" : "");
+    names[p.program.InputsOf(LeafKind::kMatrix)[static_cast<size_t>(i)]] =
+        absl::StrCat(dtype == DType::kPred ? "(" : "", "t", i, ".at(i)",
+                     dtype == DType::kPred ? " != 0.f)" : "");
   }
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    const LeafKind kind = p.program.leaves[i];
-    if (kind == LeafKind::kValue) leaves[i] = "x";
-    if (kind == LeafKind::kRowIndex) leaves[i] = "place.row(i)";
-    if (kind == LeafKind::kColumnIndex) leaves[i] = "place.key(i)";
+  for (const auto& [kind, name] : {std::pair{LeafKind::kValue, "x"},
+                                   {LeafKind::kRowIndex, "place.row(i)"},
+                                   {LeafKind::kColumnIndex, "place.key(i)"}}) {
+    for (const int input : p.program.InputsOf(kind)) names[input] = name;
   }
   const std::vector<Precision> precisions = ScorePrecisions(p.program);
   return absl::StrCat(
@@ -90,7 +83,7 @@ std::string TermsText(const AttentionProblem& p, const AttentionSchedule& s) {
       places, "  }\n  template <bool kLast>\n  SINTER_DEVICE void load(int first) {\n", loads,
       "  }\n  SINTER_DEVICE float apply(float x, int i, const ScorePlace& place) "
       "const {\n",
-      ReturnText(p.program, leaves, &precisions), "  }\n};\n\n");
+      BodyText(p.program, names, &precisions), "  }\n};\n\n");
 }
 
 bool HasVectors(const AttentionProblem& p) {
@@ -108,7 +101,7 @@ std::string ConfigText(const AttentionProblem& p, const AttentionSchedule& s) {
     absl::StrAppend(&text, "  static constexpr int ", name, " = ", value, ";\n");
   };
   const auto flag = [&](const char* name, bool value) {
-    absl::StrAppend(&text, "  static constexpr bool ", name, " = ", Bool(value), ";\n");
+    absl::StrAppend(&text, "  static constexpr bool ", name, " = ", BoolText(value), ";\n");
   };
   number("kHead", p.head);
   number("kValueHead", p.value_head);
@@ -164,10 +157,7 @@ std::vector<std::string> HeadersOf(const AttentionProblem& p, const AttentionSch
 
 std::string SourceOf(const AttentionProblem& p, const AttentionSchedule& s) {
   const ElementRow element = ElementOf(p.element);
-  std::string text;
-  for (const std::string& header : HeadersOf(p, s)) {
-    absl::StrAppend(&text, "#include \"", header, "\"\n");
-  }
+  std::string text = IncludesText(HeadersOf(p, s));
   absl::StrAppend(&text, "\nnamespace sinter {\n\n",
                   WgmmaSource(s.block_keys, element, false, false), "\n",
                   RegisterWgmmaSource(static_cast<int>(p.value_head), element, true), "\n");

@@ -68,6 +68,12 @@ std::string RateText(double per_us, const char* unit) {
   return absl::StrCat(AmountText(per_us * 1e6, unit), "/s");
 }
 
+std::string IncludesText(const std::vector<std::string>& headers) {
+  std::string text;
+  for (const std::string& header : headers) absl::StrAppend(&text, "#include \"", header, "\"\n");
+  return text;
+}
+
 std::string FloatText(double value) {
   const float f = static_cast<float>(value);
   if (std::isfinite(f)) return FormatText("%af", static_cast<double>(f));

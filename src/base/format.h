@@ -40,6 +40,9 @@ std::string RateText(double per_us, const char* unit);
 
 // An f32 literal of CUDA C++ that reads back exactly; infinities by their bits.
 std::string FloatText(double value);
+inline const char* BoolText(bool value) { return value ? "true" : "false"; }
+// A line for each header.
+std::string IncludesText(const std::vector<std::string>& headers);
 
 // Byte sizes as people write them: the one reader of options and environment variables.
 

@@ -40,42 +40,92 @@ absl::Status CheckKind(const CollectiveProblem& p, const CollectiveSchedule& s) 
     return Refuse(p, "rows of M", absl::StrCat(p.rows_per_m), "1 where ranks have rows");
   }
   if (p.kind != CollectiveKind::kAllGather) return absl::OkStatus();
-  if (p.element != p.result || p.residual || p.rounded || p.norm || !p.keeps) {
+  if (p.element != p.result || p.program.present() || p.norm || !p.keeps) {
     return Refuse(p, "result", "computed", "what the ranks have");
   }
   return absl::OkStatus();
 }
 
-constexpr uint8_t kProblemFormat = 2, kScheduleFormat = 1;
-enum Form : uint8_t { kOneShot = 0, kTwoShot = 1, kPushed = 2, kPushedColumns = 3 };
-
-Form FormOf(const CollectiveSchedule& s) {
-  return s.two_shot             ? kTwoShot
-         : s.pushed > 0         ? kPushed
-         : s.pushed_columns > 0 ? kPushedColumns
-                                : kOneShot;
+absl::Status CheckEnd(const CollectiveProblem& p, const EpilogueProgram& program) {
+  const std::vector<int> leaves = program.OperandInputs();
+  const bool fits = std::all_of(leaves.begin(), leaves.end(), [&](int leaf) {
+    return program.TypeOf(leaf) == p.result && !program.Reads(LeafKind::kNumber) &&
+           !program.Reads(LeafKind::kRow);
+  });
+  const size_t most = p.ranks > 4 ? 1 : 2;  // of eight ranks, kernels spilled
+  if (fits && leaves.size() <= most && program.aux_results() == 0) {
+    return CheckProgram(program, p.result, false);
+  }
+  return Refuse(p, "program", sinter::ToString(program),
+                absl::StrCat("of one result and at most ", most,
+                             " matrices or vectors of columns of its type"));
 }
+
+constexpr uint8_t kProblemFormat = 3, kScheduleFormat = 2;
 
 // They write or read fields, by the codec.
 template <typename Codec, typename Problem>
 void ProblemFields(Codec& codec, Problem& p) {
   codec(Byte(p.kind, static_cast<uint8_t>(CollectiveKind::kAllGather)), Byte(p.ranks), p.element,
-        p.result, Bits(p.residual, p.rounded, p.norm, p.keeps, p.by_rows, p.norm_rounded), p.eps,
-        p.columns, p.fixed_rows, p.rows_per_m);
+        p.result, Bits(p.norm, p.keeps, p.by_rows), p.eps, p.columns, p.fixed_rows, p.rows_per_m);
 }
-template <typename Codec, typename Schedule, typename FormField>
-void ScheduleFields(Codec& codec, Schedule& s, FormField&& form) {
-  codec(form, Word(s.threads, 1024), Word(s.grid, 1u << 20));
-  if (Codec::kReads ? form == kPushed : s.pushed > 0) codec(Byte(s.pushed));
-  if (Codec::kReads ? form == kPushedColumns : s.pushed_columns > 0) {
-    codec(Word(s.pushed_columns, 1u << 20));
-  }
+template <typename Codec, typename Schedule>
+void ScheduleFields(Codec& codec, Schedule& s) {
+  codec(s.two_shot, Word(s.threads, 1024), Word(s.grid, 1u << 20), Byte(s.pushed),
+        Word(s.pushed_columns, 1u << 20));
+}
+
+// A rough count of the registers that a thread needs. A thread of a norm waits for `together` parts
+// of a row at once.
+int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
+  // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
+  const bool wide = SizeOf(p.element) > SizeOf(p.result);
+  const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
+  const auto leaves = static_cast<int64_t>(p.program.OperandInputs().size());
+  const auto of_norm = static_cast<int64_t>(p.norm_program.OperandInputs().size());
+  const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
+  const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
+  // With the vectors of eight ranks, a leaf that is wider than x spilled 8 bytes.
+  const bool beside = p.ranks > 4 && leaves > 0 && out > in;
+  const int64_t more = (std::max<int64_t>(leaves, 1) + std::max<int64_t>(of_norm, 1) - 2) * out;
+  if (!p.norm) return registers + (beside ? 8 : 0) + more;
+  // Each part that is waited for also has a leaf and gamma, and the others have their results.
+  const int64_t parts = CollectiveParts(p, {false, threads, 1});
+  const int64_t of_all = p.ranks <= 2 ? 36 : 48;
+  return of_all + together * (in * p.ranks + out * 3 + more + 8) + (parts - together) * out;
+}
+int64_t RegistersOf(const CollectiveProblem& p, int threads) {
+  return RegistersOf(p, threads, PartsTogether(p, threads));
 }
 
 }  // namespace
 
 int64_t CollectiveProblem::ChunkElements() const {
   return kVectorBytes / std::min(SizeOf(element), SizeOf(result));
+}
+
+ValueId RoundedValue(const EpilogueProgram& program, DType result) {
+  if (!program.present()) return -1;
+  const ValueId value = program.body->input(program.InputsOf(LeafKind::kValue)[0]);
+  if (result == DType::kF32) return value;
+  const ValueId user = Users(*program.body).Only(value);
+  return user >= 0 && program.body->op(user).kind == OpKind::kCast &&
+                 program.body->op(user).type.dtype == result
+             ? user
+             : -1;
+}
+
+std::vector<CollectiveOperand> OperandsOf(const CollectiveProblem& p) {
+  std::vector<CollectiveOperand> list = {{"x", p.element, p.PartsOfX()}};
+  for (const EpilogueProgram* program : {&p.program, &p.norm_program}) {
+    for (const int leaf : program->OperandInputs()) {
+      const bool matrix = program->leaves[static_cast<size_t>(leaf)] == LeafKind::kMatrix;
+      list.push_back({absl::StrCat("leaf", list.size() - 1), p.result, matrix ? 1 : 0});
+    }
+  }
+  if (p.norm) list.push_back({"normed", p.result, 1, true});
+  if (p.keeps) list.push_back({"out", p.result, p.PartsOfOut(), true});
+  return list;
 }
 
 const char* NameOf(CollectiveKind kind) {
@@ -88,12 +138,13 @@ std::string CollectiveProblem::ToString() const {
   const std::string rows = fixed_rows > 0   ? absl::StrCat(fixed_rows)
                            : rows_per_m > 1 ? absl::StrCat(rows_per_m, "*M")
                                             : "M";
+  const auto text = [](const EpilogueProgram& of) {
+    return of.present() ? absl::StrCat(" program=", sinter::ToString(of)) : "";
+  };
   return absl::StrCat(
       NameOf(kind), by_rows ? " of rows" : "", " ranks=", ranks, " ", NameOf(element), "[", rows,
-      ",", columns, "] -> ", NameOf(result), rounded ? " rounded" : "",
-      residual ? " + residual" : "",
-      norm ? absl::StrCat(" norm eps=", eps, norm_rounded ? " rounded" : "", keeps ? "" : " alone")
-           : "");
+      ",", columns, "] -> ", NameOf(result), text(program),
+      norm ? absl::StrCat(" norm eps=", eps, text(norm_program), keeps ? "" : " alone") : "");
 }
 
 std::string CollectiveSchedule::ToString() const {
@@ -102,30 +153,6 @@ std::string CollectiveSchedule::ToString() const {
                       pushed_columns > 0 ? absl::StrCat(" columns=", pushed_columns) : "",
                       " threads=", threads, " grid=", grid);
 }
-
-namespace {
-
-// A rough count of the registers that a thread needs. A thread of a norm waits for `together` parts
-// of a row at once.
-int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
-  // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
-  const bool wide = SizeOf(p.element) > SizeOf(p.result);
-  const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
-  // With the vectors of eight ranks, a residual that is wider than x spilled 8 bytes.
-  const bool beside = p.ranks > 4 && p.residual && SizeOf(p.result) > SizeOf(p.element);
-  if (!p.norm) return registers + (beside ? 8 : 0);
-  // Each part that is waited for also has residual and gamma, and the others have their results.
-  const int64_t in = p.ChunkElements() * SizeOf(p.element) / 4;
-  const int64_t out = p.ChunkElements() * SizeOf(p.result) / 4;
-  const int64_t parts = CollectiveParts(p, {false, threads, 1});
-  const int64_t of_all = p.ranks <= 2 ? 36 : 48;
-  return of_all + together * (in * p.ranks + out * 3 + 8) + (parts - together) * out;
-}
-int64_t RegistersOf(const CollectiveProblem& p, int threads) {
-  return RegistersOf(p, threads, PartsTogether(p, threads));
-}
-
-}  // namespace
 
 int CollectiveResidents(const CollectiveProblem& p, int threads) {
   return static_cast<int>(std::max<int64_t>(1, kRegisters / (RegistersOf(p, threads) * threads)));
@@ -177,16 +204,17 @@ absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedul
   if (p.rows_per_m < 1 || p.rows_per_m > kMostRowsPerM) {
     return Refuse(p, "rows of M", absl::StrCat(p.rows_per_m), absl::StrCat("1 to ", kMostRowsPerM));
   }
-  if (s.two_shot && p.residual && !p.rounded) {
+  SINTER_RETURN_IF_ERROR(CheckEnd(p, p.program));
+  SINTER_RETURN_IF_ERROR(CheckEnd(p, p.norm_program));
+  if (s.two_shot && p.program.present() && RoundedValue(p.program, p.result) < 0) {
     return Refuse(p, "form", "two-shot", "one-shot: owners send rounded sums, to which others add");
   }
   if (s.threads != 128 && s.threads != 256 && s.threads != 512) {
     return Refuse(p, "threads", absl::StrCat(s.threads), "128, 256 or 512");
   }
   if (!p.norm && !p.keeps) return Refuse(p, "keeps", "false", "true without a norm");
-  if (p.norm_rounded && (!p.norm || SizeOf(p.result) != 2)) {
-    return Refuse(p, "norm_rounded", "true", "false without a norm of 16 bits");
-  }
+  if (!p.norm && p.norm_program.present())
+    return Refuse(p, "norm", "false", "true: it has a program");
   if (p.norm && !(p.eps > 0 && p.eps <= 1)) {
     return Refuse(p, "eps", absl::StrCat(p.eps), "more than 0 and at most 1");
   }
@@ -223,28 +251,30 @@ absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedul
 void CollectiveProblem::Write(ByteWriter& w) const {
   w.U8(kProblemFormat);
   ProblemFields(w, *this);
+  WriteProgram(program, w);
+  WriteProgram(norm_program, w);
 }
 
 absl::StatusOr<CollectiveProblem> CollectiveProblem::Read(ByteReader& r) {
   const uint8_t format = r.U8();
   CollectiveProblem p;
   ProblemFields(r, p);
+  SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(r));
+  SINTER_ASSIGN_OR_RETURN(p.norm_program, ReadProgram(r));
   if (r.ok() && format == kProblemFormat && CheckCollective(p, {false, 512, 1}).ok()) return p;
   return absl::DataLossError("all_reduce: its problem is damaged");
 }
 
 void CollectiveSchedule::Write(ByteWriter& w) const {
   w.U8(kScheduleFormat);
-  ScheduleFields(w, *this, FormOf(*this));
+  ScheduleFields(w, *this);
 }
 
 absl::StatusOr<CollectiveSchedule> CollectiveSchedule::Read(ByteReader& r) {
   CollectiveSchedule schedule;
   const uint8_t format = r.U8();
-  Form form = kOneShot;
-  ScheduleFields(r, schedule, form);
-  schedule.two_shot = form == kTwoShot;
-  if (format == kScheduleFormat && FormOf(schedule) == form) return schedule;
+  ScheduleFields(r, schedule);
+  if (r.ok() && format == kScheduleFormat) return schedule;
   return absl::DataLossError("all_reduce: its schedule is damaged");
 }
 
@@ -292,15 +322,16 @@ absl::StatusOr<Prediction> PredictSchedule(const CollectiveProblem& p, const Col
   const double peers = p.ranks - 1, ranks = p.ranks;
   const double sent = s.two_shot ? (in + out) * peers / ranks : in * peers;
   // Slots are written by what arrives, read once, and emptied.
-  const double slots = 3 * (s.two_shot ? (in + out) * peers / ranks : in * peers);
+  const double slots = 3 * sent;
   const auto units = static_cast<double>(rows * UnitsOfRow(p, s));
   const double blocks = std::min<double>(s.grid, units);
   Prediction time;
   time.fixed_us = model.launch_us - model.programmatic_edge_us + kCallUs +
                   (s.two_shot ? 2 : 1) * kTripUs + (p.norm ? kNormUs : 0);
   if (s.pushed > 0) time.fixed_us -= kPushedGainUs;
-  time.hbm_bytes = in * p.PartsOfX() +
-                   out * ((p.residual ? 1 : 0) + (p.keeps ? p.PartsOfOut() : 0) + (p.norm ? 1 : 0));
+  for (const CollectiveOperand& operand : OperandsOf(p)) {
+    time.hbm_bytes += elements * static_cast<double>(SizeOf(operand.dtype) * operand.parts);
+  }
   const double operands = time.hbm_bytes;
   // With long messages, slots too come from memory.
   const double kept = model.l2_kept_share * static_cast<double>(model.l2_bytes);

@@ -17,14 +17,15 @@
 #include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
 #include "src/model/search.h"
+#include "src/product/epilogue.h"
 
 namespace sinter {
 
 enum class CollectiveKind : uint8_t { kAllReduce = 0, kReduceScatter = 1, kAllGather = 2 };
 
-// out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`; and with
-// `norm` also [round](out * rsqrt(mean(out * out) + eps)) * gamma of each row, gamma [columns]. All
-// matrices are [M, columns], contiguous. Each rank adds a residual of its own.
+// out = program(x of rank 0 + x of rank 1 + ..), in f32, rounded to `result`; with `norm` also
+// norm_program(out * rsqrt(mean(out * out) + eps)) of each row, rounded to it. Matrices are
+// [M, columns] and vectors [columns], without gaps. Each rank reads leaves of its own.
 //
 // A matrix of all ranks' parts is [M, ranks, columns], or [ranks, M, columns] with `by_rows`. x of
 // a reduce-scatter is one: rank r sums the r-th parts. `out` of a gather is one, of all ranks' x.
@@ -32,13 +33,11 @@ struct CollectiveProblem {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int ranks = 2;                 // 2 to 8
   DType element = DType::kBF16;  // of x: bf16, f16 or f32; of a gather also e4m3
-  DType result = DType::kBF16;   // of the residual and gamma too
+  DType result = DType::kBF16;   // of leaves too
   int64_t columns = 0;
-  bool residual = false;
-  bool rounded = false;  // the sum is rounded to `result` before the residual is added
+  EpilogueProgram program, norm_program;  // absent: the value itself
   bool norm = false;
-  bool norm_rounded = false;  // to `result`, before gamma
-  bool keeps = true;          // `out` is stored; only a norm need not
+  bool keeps = true;  // `out` is stored; only a norm need not
   double eps = 0;
   int64_t fixed_rows = 0;  // 0: M; else so many, whatever a launch's M is
   int64_t rows_per_m = 1;  // of a value that is [M, .., columns]
@@ -53,9 +52,23 @@ struct CollectiveProblem {
   std::string ToString() const;
   void Write(ByteWriter& w) const;
   static absl::StatusOr<CollectiveProblem> Read(ByteReader& r);
-  SINTER_FIELDS(CollectiveProblem, kind, ranks, element, result, residual, rounded, norm, keeps,
-                by_rows, norm_rounded, eps, columns, fixed_rows, rows_per_m);
+  SINTER_FIELDS(CollectiveProblem, kind, ranks, element, result, program, norm_program, norm, keeps,
+                by_rows, eps, columns, fixed_rows, rows_per_m);
 };
+
+// The value of the body that is the sum, or the normed row, rounded to `result`; -1: there is no
+// program, or it reads the value itself.
+ValueId RoundedValue(const EpilogueProgram& program, DType result);
+
+// What a kernel reads or stores, in the order of its arguments: x, leaves of the sum's program and
+// of the norm's, the norm, the sum.
+struct CollectiveOperand {
+  std::string name;
+  DType dtype = DType::kBF16;
+  int parts = 1;  // of ranks; 0: a vector
+  bool stored = false;
+};
+std::vector<CollectiveOperand> OperandsOf(const CollectiveProblem& p);
 
 // "all_reduce"
 const char* NameOf(CollectiveKind kind);
@@ -127,15 +140,14 @@ std::vector<std::string> HeadersOf(const CollectiveProblem& p, const CollectiveS
 // All ranks load the kernel of one source. It does not depend on the schedule's blocks.
 std::string SourceOf(const CollectiveProblem& p, const CollectiveSchedule& s);
 
-// `places`: x, the residual where there is one, gamma and the norm where there are, the sum where
-// it is stored; INVALID_ARGUMENT for another number of them. The launch gives the group's room and
-// what ranks of one plan have in common.
+// `places`: of OperandsOf; INVALID_ARGUMENT for another number of them. The launch gives the
+// group's room and what ranks of one plan have in common.
 absl::StatusOr<LaunchRecipe> RecipeOf(const CollectiveProblem& p, const CollectiveSchedule& s,
                                       const std::vector<BufferPlace>& places);
 
 struct FoundCollective {
   CollectiveProblem problem;
-  std::vector<ValueId> inputs;  // x, the residual, gamma
+  std::vector<ValueId> inputs;  // x, the programs' leaves
   std::vector<ValueId> values;  // of the kernel, ascending; `end` and `kept` are read outside
   ValueId end = -1;             // its result: the norm where there is one
   ValueId kept = -1;            // the sum; also stored if it is read outside
@@ -143,9 +155,10 @@ struct FoundCollective {
 
 // The sums over ranks and the gathers of a chain, in order, none with a value that is `claimed`. A
 // kernel takes along, where nobody else reads what is between: reshapes before and after parts of
-// ranks; the cast of the sum, a matrix of the result's extents and type that is added to it, and
-// the cast of that; also the RMS norm of its rows, with a gamma. Others may read the sum next to
-// the norm. Over more than two ranks the norm is taken only if two shots can compute it. `refused`
+// ranks; casts, sums, differences and products of the sum with numbers, and with matrices and
+// vectors of columns of the result's type; also the RMS norm of its rows, with a gamma. Others may
+// read the sum next to the norm. Over more than two ranks the norm is taken only if two shots can
+// compute it. `refused`
 // gets why no kernel takes a sum, and the remedy.
 std::vector<FoundCollective> FindCollectives(const Chain& chain, const std::vector<bool>& claimed,
                                              std::map<ValueId, std::string>* refused);

@@ -5,11 +5,13 @@
 #include "src/chain/chain.h"
 #include "src/chain/linear_finder.h"
 #include "src/collective/collective.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {
 
 constexpr int64_t kMostColumnsOfBlock = int64_t{1} << 16;
+constexpr size_t kMostOps = 16;  // after a sum
 
 class Finder {
  public:
@@ -34,9 +36,9 @@ class Finder {
     found.end = id;
     TakeReshape(&found);
     if (p.kind != CollectiveKind::kAllGather) {
-      TakeCast(&found);
-      TakeResidual(&found);
-      TakeNorm(&found);
+      TakeProgram(found.end, &CollectiveProblem::program, &found);
+      FoundCollective with = found;
+      if (HasNorm(&with)) found = std::move(with);
     }
     std::sort(found.values.begin(), found.values.end());
     SINTER_RETURN_IF_ERROR(CheckResult(found.end));
@@ -150,53 +152,82 @@ class Finder {
     const ValueId user = users_.Only(id);
     return user >= 0 && !claimed_[At(user)] ? user : -1;
   }
-  bool IsCast(ValueId id, DType dtype) const {
-    return id >= 0 && chain_.op(id).kind == OpKind::kCast && TypeOf(id).dtype == dtype;
-  }
-  static bool Is16Bit(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-
-  // Takes along the cast of an f32 sum if it gives 16 bits and nothing else reads the sum.
-  void TakeCast(FoundCollective* found) const {
-    const ValueId user = OnlyUser(found->end);
-    if (found->problem.element != DType::kF32 || user < 0) return;
-    if (chain_.op(user).kind != OpKind::kCast || !Is16Bit(TypeOf(user).dtype)) return;
-    found->problem.result = TypeOf(user).dtype;
-    found->values.push_back(user);
-    found->end = user;
+  // Whether a kernel computes the op for each element of a sum.
+  static bool IsTaken(const Op& op) {
+    return op.kind == OpKind::kCast || IsBinary(op, BinaryKind::kAdd) ||
+           IsBinary(op, BinaryKind::kSub) || IsBinary(op, BinaryKind::kMul);
   }
 
-  // The sum as the chain has it, widened or not, plus a matrix of the result's type. A sum in f32
-  // of 16-bit terms is taken where the chain rounds it.
-  void TakeResidual(FoundCollective* found) const {
+  // Takes along the element-wise ops on `value`, the sum or its norm, as a program: up to the last
+  // result that a kernel can store. False: it can store none.
+  bool TakeProgram(ValueId value, EpilogueProgram CollectiveProblem::*program,
+                   FoundCollective* found) const {
+    const FoundCollective before = *found;
+    std::vector<ValueId> ops;
+    for (ValueId op = OnlyUser(value); op >= 0 && ops.size() < kMostOps && IsTaken(chain_.op(op));
+         op = OnlyUser(op)) {
+      ops.push_back(op);
+      FoundCollective with = before;
+      if (MakeProgram(value, ops, program, &with).ok()) *found = std::move(with);
+    }
+    return found->end != before.end;
+  }
+
+  absl::Status MakeProgram(ValueId value, const std::vector<ValueId>& ops,
+                           EpilogueProgram CollectiveProblem::*program,
+                           FoundCollective* found) const {
     CollectiveProblem& p = found->problem;
-    std::vector<ValueId> values;
-    ValueId sum = found->end;
-    if (IsCast(OnlyUser(sum), DType::kF32)) {
-      sum = OnlyUser(sum);
-      values.push_back(sum);
+    const ValueId end = ops.back();
+    const DType of_value = TypeOf(value).dtype, of_end = TypeOf(end).dtype;
+    const bool widens = BelowWidening(chain_, end) != end;
+    if (widens || (p.norm ? of_end != p.result : SizeOf(of_end) > SizeOf(of_value))) {
+      return Invalid("the kernel stores no ", NameOf(of_end));
     }
-    const ValueId add = OnlyUser(sum);
-    const ValueId other = OtherOperand(chain_, add, BinaryKind::kAdd, sum);
-    if (other < 0 || TypeOf(other).dims != TypeOf(add).dims) return;
-    const ValueId residual = BelowWidening(chain_, other);
-    const DType dtype = TypeOf(residual).dtype;
-    values.push_back(add);
-    ValueId end = add;
-    if (IsCast(OnlyUser(add), dtype)) {
-      end = OnlyUser(add);
-      values.push_back(end);
+    const auto is_made = [&](ValueId id) {
+      return id == value || std::count(ops.begin(), ops.end(), id) > 0;
+    };
+    const auto op_at = [&](ValueId id) {
+      Op op = chain_.op(id);
+      const bool commutes = IsBinary(op, BinaryKind::kAdd) || IsBinary(op, BinaryKind::kMul);
+      if (commutes && is_made(op.operands[1])) std::swap(op.operands[0], op.operands[1]);
+      return op;
+    };
+    ProgramMaker maker(op_at,
+                       [&](ValueId id) { return is_made(id) ? std::nullopt : LeafAt(id, *found); });
+    SINTER_ASSIGN_OR_RETURN(const ValueId leaf, maker.MakeLeaf({LeafKind::kValue}, of_value));
+    maker.Set(value, leaf);
+    const Op& last = chain_.op(end);
+    SINTER_ASSIGN_OR_RETURN(const ValueId made,
+                            maker.Make(last.kind == OpKind::kCast ? last.operands[0] : end));
+    SINTER_ASSIGN_OR_RETURN(const ValueId result, maker.builder().Cast(made, of_end));
+    SINTER_RETURN_IF_ERROR(maker.builder().Output(result));
+    SINTER_ASSIGN_OR_RETURN(ProgramMaker::Made body, maker.Finish());
+    for (size_t i = 0; i < body.kinds.size(); ++i) {
+      if (LiesInMemory(body.kinds[i])) found->inputs.push_back(body.numbers[i]);
     }
-    // The sum is rounded before, or the whole is rounded once.
-    const bool rounded = dtype == p.result;
-    const bool once = !rounded && p.result == DType::kF32 && p.element == DType::kF32;
-    if ((!rounded && !once) || TypeOf(end).dtype != dtype) return;
-    if (!CheckContiguous(residual).ok() || !CheckResult(end).ok()) return;
-    p.residual = true;
-    p.rounded = rounded;
-    p.result = dtype;
-    found->inputs.push_back(residual);
-    found->values.insert(found->values.end(), values.begin(), values.end());
+    const bool is_store = body.body->ops().size() == 2;  // it only rounds
+    if (!is_store) p.*program = ProgramOf(body.body, body.kinds);
+    p.result = of_end;
+    found->values.insert(found->values.end(), ops.begin(), ops.end());
     found->end = end;
+    SINTER_RETURN_IF_ERROR(CheckResult(end));
+    return CheckCollective(p, {false, 512, 1});
+  }
+
+  // A matrix of the sum's extents, or a vector of its columns that `id` spreads, widened or not.
+  std::optional<ProgramMaker::Leaf> LeafAt(ValueId id, const FoundCollective& found) const {
+    const std::vector<Dim>& dims = TypeOf(found.end).dims;
+    ValueId from = BelowWidening(chain_, id);
+    const bool spread = chain_.op(from).kind == OpKind::kBroadcast;
+    if (spread) from = BelowWidening(chain_, chain_.op(from).operands[0]);
+    const bool whole = !dims.empty() && dims.back() == Dim::Constant(found.problem.columns);
+    const bool vector = spread && whole && TypeOf(from).dims == std::vector<Dim>{dims.back()};
+    if ((!vector && TypeOf(from).dims != dims) || !CheckContiguous(from).ok() ||
+        DependsOn(from, found.end)) {
+      return std::nullopt;
+    }
+    const LeafKind kind = vector ? LeafKind::kColumn : LeafKind::kMatrix;
+    return ProgramMaker::Leaf{kind, from, TypeOf(from).dtype};
   }
 
   // Whether `value` is computed from `from`. Operands come before what reads them.
@@ -210,10 +241,9 @@ class Finder {
     return from <= value && reached[At(from)];
   }
 
-  // Matches x * spread(rsqrt(mean(square(x)) + eps)) * spread(gamma) with x = `wide`, of which the
-  // first product may be rounded to the result's type. Returns the last product, or -1 if the ops
-  // after x are not such a norm.
-  ValueId MatchNorm(ValueId wide, FoundCollective* found, std::vector<ValueId>* values) const {
+  // Matches x * spread(rsqrt(mean(square(x)) + eps)) with x = `wide`. Returns the product, or -1 if
+  // the ops after x are not such a norm.
+  ValueId MatchNorm(ValueId wide, FoundCollective* found) const {
     if (users_.IsOutput(wide)) return -1;
     ValueId square = -1;
     for (const ValueId user : users_.Of(wide)) {
@@ -237,73 +267,40 @@ class Finder {
     if (spread < 0 || chain_.op(spread).kind != OpKind::kBroadcast) return -1;
     const ValueId normal = OnlyUser(spread);
     if (OtherOperand(chain_, normal, BinaryKind::kMul, wide) != spread) return -1;
-    ValueId scaled = normal;
-    if (Is16Bit(found->problem.result) && IsCast(OnlyUser(normal), found->problem.result)) {
-      values->push_back(scaled = OnlyUser(normal));
-      if (IsCast(OnlyUser(scaled), DType::kF32)) values->push_back(scaled = OnlyUser(scaled));
-      found->problem.norm_rounded = true;
-    }
-    const ValueId product = OnlyUser(scaled);
-    const ValueId factor = OtherOperand(chain_, product, BinaryKind::kMul, scaled);
-    if (factor < 0 || chain_.op(factor).kind != OpKind::kBroadcast) return -1;
-    const ValueId below = chain_.op(factor).operands[0], gamma = BelowWidening(chain_, below);
-    const TensorType& type = TypeOf(gamma);
-    if (type.dtype != found->problem.result || type.dims != std::vector<Dim>{dims.back()} ||
-        !CheckContiguous(gamma).ok() || DependsOn(gamma, found->end)) {
-      return -1;
-    }
     found->problem.eps = chain_.op(eps).scalar;
-    found->inputs.push_back(gamma);
-    values->insert(values->end(), {square, mean, sum, root, spread, normal, product});
-    if (OnlyUser(factor) == product) {
-      values->push_back(factor);
-      if (below != gamma && OnlyUser(below) == factor) values->push_back(below);
-    }
-    return product;
+    found->values.insert(found->values.end(), {square, mean, sum, root, spread, normal});
+    return normal;
   }
 
   // The RMS norm of the sum as it is stored, rounded to its type. The sum may be an output, and
   // others may read it, as the next sum its residual.
-  void TakeNorm(FoundCollective* found) const {
-    FoundCollective with = *found;
-    if (HasNorm(&with)) *found = std::move(with);
-  }
   bool HasNorm(FoundCollective* found) const {
     CollectiveProblem& p = found->problem;
     const ValueId sum = found->end;
-    std::vector<ValueId> values;
     ValueId wide = sum;
     p.keeps = users_.IsOutput(sum);
     if (p.result != DType::kF32) {
       for (const ValueId user : users_.Of(sum)) {
-        if (IsCast(user, DType::kF32) && !claimed_[At(user)]) wide = user;
+        if (BelowWidening(chain_, user) == sum && !claimed_[At(user)]) wide = user;
       }
       if (wide == sum) return false;
     } else if (p.keeps) {
       return false;  // MatchNorm looks at an f32 sum itself
     }
-    const ValueId product = MatchNorm(wide, found, &values);
-    if (product < 0) return false;
+    const ValueId normal = MatchNorm(wide, found);
+    if (normal < 0) return false;
     // Other readers widen the stored value themselves.
     const bool alone = users_.Of(wide).size() == 2;
-    if (wide != sum && alone) values.push_back(wide);
+    if (wide != sum && alone) found->values.push_back(wide);
     p.keeps = p.keeps || !alone || users_.Of(sum).size() > (wide == sum ? 2u : 1u);
-    ValueId end = product;
-    if (TypeOf(product).dtype != p.result) {
-      end = OnlyUser(product);
-      if (!IsCast(end, p.result)) return false;
-      values.push_back(end);
-    }
     p.norm = true;
     if (p.keeps) found->kept = sum;
-    if (!CheckResult(sum).ok() || !CheckResult(end).ok()) return false;
+    if (!CheckResult(sum).ok() || !TakeProgram(normal, &CollectiveProblem::norm_program, found)) {
+      return false;
+    }
     // With many rows, two shots send less over more than two ranks.
     const bool two_shot = p.ranks > 2 && p.kind == CollectiveKind::kAllReduce;
-    if (!CheckCollective(p, {false, 512, 1}).ok()) return false;
-    if (two_shot && !CheckCollective(p, {true, 512, 1}).ok()) return false;
-    found->values.insert(found->values.end(), values.begin(), values.end());
-    found->end = end;
-    return true;
+    return !two_shot || CheckCollective(p, {true, 512, 1}).ok();
   }
 
   const Chain& chain_;

@@ -1,37 +1,48 @@
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/collective/collective.h"
+#include "src/product/code/kernel_source.h"
+#include "src/product/operand.h"
 
 namespace sinter {
 namespace {
 
 constexpr int kAhead = 2;  // units that a block sends before it waits
 
-const char* DeviceType(DType dtype) {
-  return dtype == DType::kBF16 ? "BFloat16" : dtype == DType::kF16 ? "Float16" : "Float32";
-}
-const char* Word(bool value) { return value ? "true" : "false"; }
-// In hexadecimal, so that no bit is lost.
-std::string HexFloat(double value) {
-  return FormatText("%af", static_cast<double>(static_cast<float>(value)));
+// The program after sums, or after norms, as a struct called `name`. `first`: its first leaf.
+std::string ProgramText(const EpilogueProgram& program, DType result, size_t first,
+                        const char* name) {
+  if (!program.present()) return absl::StrCat("  using ", name, " = NoProgram;\n");
+  const std::vector<int> inputs = program.OperandInputs();
+  std::map<int, std::string> names;
+  int matrices = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    names[inputs[i]] = absl::StrCat("leaf(", i, ")");
+    if (program.leaves[static_cast<size_t>(inputs[i])] == LeafKind::kMatrix) matrices |= 1 << i;
+  }
+  const ValueId rounded = RoundedValue(program, result);
+  return absl::StrCat("  struct ", name, " {\n    static constexpr int kFirst = ", first,
+                      ", kLeaves = ", inputs.size(), ", kMatrices = ", matrices,
+                      ";\n    static constexpr bool kApplies = true, kRounded = ",
+                      BoolText(rounded >= 0), ";\n    template <class Leaf>\n",
+                      "    static SINTER_DEVICE float apply(float y, const Leaf& leaf) {\n",
+                      BodyText(program, names, nullptr, rounded), "    }\n  };\n");
 }
 
 std::string SumConfig(const CollectiveProblem& p, const CollectiveSchedule& s) {
-  std::string text = absl::StrCat("  using Element = ", DeviceType(p.element),
-                                  ";\n  using Result = ", DeviceType(p.result), ";\n");
+  std::string text = absl::StrCat("  using Element = ", DeviceTypeOf(p.element),
+                                  ";\n  using Result = ", DeviceTypeOf(p.result), ";\n");
   absl::StrAppend(&text, "  static constexpr int kColumns = ", p.columns, ";\n");
-  absl::StrAppend(
-      &text, "  static constexpr bool kScatter = ", Word(p.kind == CollectiveKind::kReduceScatter),
-      ", kRounded = ", Word(p.rounded), ", kResidual = ", Word(p.residual),
-      ", kNorm = ", Word(p.norm), ", kTwoShot = ", Word(s.two_shot),
-      ";\n  static constexpr int kPushedColumns = ", s.PushedColumns(p),
-      ", kTogether = ", PartsTogether(p, s.threads), ";\n");
-  if (p.norm) {
-    absl::StrAppend(&text, "  static constexpr float kEps = ", HexFloat(p.eps),
-                    ";\n  static constexpr bool kNormRounded = ", Word(p.norm_rounded), ";\n");
-  }
-  return text;
+  absl::StrAppend(&text, "  static constexpr bool kScatter = ",
+                  BoolText(p.kind == CollectiveKind::kReduceScatter),
+                  ", kNorm = ", BoolText(p.norm), ", kTwoShot = ", BoolText(s.two_shot),
+                  ";\n  static constexpr int kPushedColumns = ", s.PushedColumns(p),
+                  ", kTogether = ", PartsTogether(p, s.threads), ";\n");
+  if (p.norm) absl::StrAppend(&text, "  static constexpr float kEps = ", FloatText(p.eps), ";\n");
+  return text + ProgramText(p.program, p.result, 0, "Program") +
+         ProgramText(p.norm_program, p.result, p.program.OperandInputs().size(), "NormProgram");
 }
 
 std::string GatherConfig(const CollectiveProblem& p) {
@@ -46,44 +57,38 @@ std::string CollectiveEntry(const CollectiveProblem& p) {
 }
 
 std::vector<std::string> HeadersOf(const CollectiveProblem& p, const CollectiveSchedule&) {
-  return {p.kind == CollectiveKind::kAllGather ? "kernels/all_gather.cuh"
-                                               : "kernels/all_reduce.cuh"};
+  if (p.kind == CollectiveKind::kAllGather) return {"kernels/all_gather.cuh"};
+  if (!p.program.present() && !p.norm_program.present()) return {"kernels/all_reduce.cuh"};
+  return {"kernels/all_reduce.cuh", kProgramHeader};
 }
 
 std::string SourceOf(const CollectiveProblem& p, const CollectiveSchedule& s) {
   const bool gathers = p.kind == CollectiveKind::kAllGather;
-  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", HeadersOf(p, s).front(),
-                                  "\"\n\nnamespace sinter {\n\nstruct Config {\n");
-  absl::StrAppend(&text, "  static constexpr int kRanks = ", p.ranks, ", kThreads = ", s.threads,
-                  ", kAhead = ", kAhead, ";\n  static constexpr bool kByRows = ", Word(p.by_rows),
-                  ";\n");
-  absl::StrAppend(&text, gathers ? GatherConfig(p) : SumConfig(p, s), "};\n\n");
-  absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
-                  CollectiveResidents(p, s.threads), ")\n", CollectiveEntry(p),
-                  "(GroupControl* group, const void* x, ",
-                  p.residual ? "const void* residual, " : "",
-                  p.norm ? "const void* gamma, void* normed, " : "", p.keeps ? "void* out, " : "",
-                  "u64 plan, int rows) {\n");
-  if (gathers) {
-    text += "  all_gather<Config>({group, x, out, rows, plan});\n";
-  } else {
-    absl::StrAppend(&text, "  all_reduce<Config>({group, x, ", p.residual ? "residual" : "nullptr",
-                    ", ", p.norm ? "gamma" : "nullptr", ", ", p.keeps ? "out" : "nullptr", ", ",
-                    p.norm ? "normed" : "nullptr", ", rows, plan});\n");
+  std::string parameters, leaves;
+  for (const CollectiveOperand& operand : OperandsOf(p)) {
+    absl::StrAppend(&parameters, operand.stored ? "" : "const ", "void* ", operand.name, ", ");
+    if (absl::StartsWith(operand.name, "leaf")) absl::StrAppend(&leaves, operand.name, ", ");
   }
-  text += "}\n\n}  // namespace sinter\n";
-  return text;
+  const std::string call = gathers ? "all_gather<Config>({group, x, out, rows, plan});"
+                                   : absl::StrCat("all_reduce<Config>({group, x, {", leaves, "}, ",
+                                                  p.keeps ? "out" : "nullptr", ", ",
+                                                  p.norm ? "normed" : "nullptr", ", rows, plan});");
+  return absl::StrCat(
+      "// ", p.ToString(), "\n", IncludesText(HeadersOf(p, s)),
+      "\nnamespace sinter {\n\nstruct Config {\n  static constexpr int kRanks = ", p.ranks,
+      ", kThreads = ", s.threads, ", kAhead = ", kAhead,
+      ";\n  static constexpr bool kByRows = ", BoolText(p.by_rows), ";\n",
+      gathers ? GatherConfig(p) : SumConfig(p, s), "};\n\n",
+      "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
+      CollectiveResidents(p, s.threads), ")\n", CollectiveEntry(p), "(GroupControl* group, ",
+      parameters, "u64 plan, int rows) {\n  ", call, "\n}\n\n}  // namespace sinter\n");
 }
 
 absl::StatusOr<LaunchRecipe> RecipeOf(const CollectiveProblem& p, const CollectiveSchedule& s,
                                       const std::vector<BufferPlace>& places) {
-  const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
-  std::vector<int64_t> row_bytes = {x * p.PartsOfX()};
-  if (p.residual) row_bytes.push_back(out);
-  if (p.norm) row_bytes.insert(row_bytes.end(), {0, out});  // gamma has no rows
-  if (p.keeps) row_bytes.push_back(out * p.PartsOfOut());
-  if (places.size() != row_bytes.size()) {
-    return Invalid(NameOf(p.kind), ": ", places.size(), " operands, it has ", row_bytes.size());
+  const std::vector<CollectiveOperand> operands = OperandsOf(p);
+  if (places.size() != operands.size()) {
+    return Invalid(NameOf(p.kind), ": ", places.size(), " operands, it has ", operands.size());
   }
   LaunchRecipe recipe;
   recipe.entry = CollectiveEntry(p);
@@ -93,7 +98,8 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const CollectiveProblem& p, const Collecti
   recipe.pdl = true;
   recipe.args.push_back({ArgKind::kRoom});
   for (size_t i = 0; i < places.size(); ++i) {
-    recipe.args.push_back(PointerSlot(places[i], p.fixed_rows > 0 ? 0 : row_bytes[i]));
+    const int64_t row_bytes = p.columns * SizeOf(operands[i].dtype) * operands[i].parts;
+    recipe.args.push_back(PointerSlot(places[i], p.fixed_rows > 0 ? 0 : row_bytes));
   }
   recipe.args.push_back({ArgKind::kPlan});
   recipe.args.push_back(

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kPlaceAlignment = 16;  // bytes
 
-const char* Flag(bool x) { return x ? "true" : "false"; }
-
 // Where the element of a leaf for a result at `row` and `column` lies.
 std::string PlaceOfLeaf(const FourBitProduct& p, LeafKind kind) {
   switch (kind) {
@@ -33,21 +31,16 @@ std::string PlaceOfLeaf(const FourBitProduct& p, LeafKind kind) {
 std::string EndText(const FourBitProduct& p) {
   const EpilogueProgram& program = p.product.epilogue.program;
   std::string pointers;
-  std::vector<std::string> names(program.leaves.size(), "y");
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (program.leaves[i] == LeafKind::kUp) names[i] = "up";
-  }
+  std::map<int, std::string> names;
   for (const int input : p.product.epilogue.program.OperandInputs()) {
     const char* const type = DeviceTypeOf(program.TypeOf(input));
     absl::StrAppend(&pointers, "  const ", type, "::Stored* leaf", input, ";\n");
-    names[static_cast<size_t>(input)] =
-        absl::StrCat(type, "::unpack(leaf", input, "[",
-                     PlaceOfLeaf(p, program.leaves[static_cast<size_t>(input)]), "])");
+    names[input] = absl::StrCat(type, "::unpack(leaf", input, "[",
+                                PlaceOfLeaf(p, program.leaves[static_cast<size_t>(input)]), "])");
   }
   return absl::StrCat("struct End {\n", pointers,
                       "  SINTER_DEVICE float at(int row, int column, float y, float up) const {\n",
-                      program.present() ? ReturnText(program, names) : "    return y;\n",
-                      "  }\n};\n");
+                      BodyText(program, names), "  }\n};\n");
 }
 
 std::string ConfigText(const FourBitProduct& p, const FourBitSchedule& s) {
@@ -58,8 +51,9 @@ std::string ConfigText(const FourBitProduct& p, const FourBitSchedule& s) {
       "  static constexpr int kN = ", p.product.n, ", kK = ", p.product.k,
       ";\n  static constexpr int kTiles = ", s.tiles, ", kSlices = ", s.slices,
       ", kSplit = ", s.split, ", kBlockM = ", s.block_m, ", kStages = ", s.stages,
-      ", kRowWarps = ", s.LoadWarps(p), ";\n  static constexpr bool kPair = ", Flag(p.product.pair),
-      ", kConstantWeights = ", Flag(p.weights.constant),
+      ", kRowWarps = ", s.LoadWarps(p),
+      ";\n  static constexpr bool kPair = ", BoolText(p.product.pair),
+      ", kConstantWeights = ", BoolText(p.weights.constant),
       ";\n  static constexpr long long kRowStride = ", p.row_stride,
       ", kOutStride = ", p.out_stride, ";\n};\n");
 }
@@ -74,10 +68,8 @@ std::vector<std::string> HeadersOf(const FourBitProduct& p, const FourBitSchedul
 }
 
 std::string SourceOf(const FourBitProduct& p, const FourBitSchedule& s) {
-  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
-  for (const std::string& header : HeadersOf(p, s)) {
-    absl::StrAppend(&text, "#include \"", header, "\"\n");
-  }
+  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n",
+                                  IncludesText(HeadersOf(p, s)));
   const bool pair = p.product.pair, packed = p.weights.packed;
   const char* const kMap = "const __grid_constant__ TensorMap";
   absl::StrAppend(&text, "\nnamespace sinter {\n\n", EndText(p), "\n", ConfigText(p, s),

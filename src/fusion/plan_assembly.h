@@ -124,7 +124,6 @@ class PushedSums {
     double us = 0;
   };
   std::optional<Pair> Best(const PlanStep& product, const PlanStep& sum, bool behind) const;
-  std::optional<Pair> BestEarly(const ProductSequence& part, const OwnRun& sum, bool behind) const;
 
   const Chain& chain_;
   const int64_t bucket_;

@@ -83,59 +83,47 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
   return absl::OkStatus();
 }
 
-// Searches the product's kernels, charging the transfer time that they cannot overlap: the transfer
-// of a block's last tile.
+// Searches the product's kernels. A kernel of few rows pushes all of them, and is charged for the
+// transfer of a block's last tile, which it cannot overlap. A kernel of many rows pushes the columns
+// that it has computed before its last turn, each turn's while it computes the next.
 std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const PlanStep& sum,
                                                  bool behind) const {
-  const OwnRun& own = sum.run->own;
   const ProductSequence part = LastProduct(product);
-  if (part.rows() > kMostRowsOfOneTile) return BestEarly(part, own, behind);
-  const auto choice = [&](int64_t turns) {
-    return CollectiveKernels::RankPushed(own, turns, 0, bucket_, model_);
+  const bool early = part.rows() > kMostRowsOfOneTile;
+  const auto choice = [&](int64_t turns, int64_t columns) {
+    return CollectiveKernels::RankPushed(sum.run->own, turns, columns, bucket_, model_);
   };
-  const absl::StatusOr<OwnChoice> at_once = choice(1), late = choice(kManyTurns);
-  if (!at_once.ok() || !late.ok()) return std::nullopt;
   SearchOptions options = options_;
   options.behind = behind;
-  options.pushes = chain_.ranks();
-  options.pushed_us = TimeOf(*at_once) - TimeOf(*late);
-  const absl::StatusOr<SearchResult> found = SearchSchedules(part, model_, options);
-  if (!found.ok()) return std::nullopt;
-  std::optional<Pair> best;
-  for (const RankedSchedule& ranked : found->ranked) {
-    absl::StatusOr<OwnChoice> of = choice(TurnsOf(part, ranked.schedule));
-    if (!of.ok()) continue;
-    const double us = ranked.prediction.total_us + TimeOf(*of);
-    if (!best.has_value() || us < best->us) best = Pair{ranked, *std::move(of), us};
+  if (early) {
+    options.top_k = std::max(options.top_k, kManySchedules);
+  } else {
+    const absl::StatusOr<OwnChoice> at_once = choice(1, 0), late = choice(kManyTurns, 0);
+    if (!at_once.ok() || !late.ok()) return std::nullopt;
+    options.pushes = chain_.ranks();
+    options.pushed_us = TimeOf(*at_once) - TimeOf(*late);
   }
-  return best;
-}
-
-// Searches kernels of products of many rows, which send the columns that they have computed before
-// their last turn. The link carries the columns of a turn while the next is computed.
-std::optional<PushedSums::Pair> PushedSums::BestEarly(const ProductSequence& part,
-                                                      const OwnRun& sum, bool behind) const {
-  SearchOptions options = options_;
-  options.behind = behind;
-  options.top_k = std::max(options.top_k, kManySchedules);
   const absl::StatusOr<SearchResult> found = SearchSchedules(part, model_, options);
   if (!found.ok()) return std::nullopt;
   std::optional<Pair> best;
   for (const RankedSchedule& ranked : found->ranked) {
-    Pair pair{ranked, {}};
+    Pair pair{ranked, {}, ranked.prediction.total_us};
     Schedule& s = pair.product.schedule;
-    const int64_t columns = EarlyColumns(part, s), turns = TurnsOf(part, s);
-    s.pushes = chain_.ranks();
-    s.pushed_columns = static_cast<int>(columns);
-    if (columns == 0 || !CheckSchedule(part, s, model_).ok()) continue;
-    absl::StatusOr<OwnChoice> of = CollectiveKernels::RankPushed(sum, 0, columns, bucket_, model_);
+    const int64_t turns = TurnsOf(part, s), columns = early ? EarlyColumns(part, s) : 0;
+    if (early) {
+      s.pushes = chain_.ranks();
+      s.pushed_columns = static_cast<int>(columns);
+      if (columns == 0 || !CheckSchedule(part, s, model_).ok()) continue;
+      const double bytes = static_cast<double>(part.rows() * columns) *
+                           static_cast<double>(part.back().ResultBytes() * (s.pushes - 1));
+      const double sent_us =
+          pair.us / static_cast<double>(turns) + bytes / model_.link_bytes_per_us;
+      pair.us = std::max(pair.us, sent_us);
+    }
+    absl::StatusOr<OwnChoice> of = choice(early ? 0 : turns, columns);
     if (!of.ok()) continue;
-    const double bytes = static_cast<double>(part.rows() * columns) *
-                         static_cast<double>(part.back().ResultBytes() * (s.pushes - 1));
-    const double us = ranked.prediction.total_us;
-    const double sent_us = us / static_cast<double>(turns) + bytes / model_.link_bytes_per_us;
     pair.sum = *std::move(of);
-    pair.us = std::max(us, sent_us) + TimeOf(pair.sum);
+    pair.us += TimeOf(pair.sum);
     if (!best.has_value() || pair.us < best->us) best = std::move(pair);
   }
   return best;

@@ -53,7 +53,7 @@ std::string ProgramStruct(const GroupedProduct& p) {
       "    Terms terms;\n", loads, "    return terms;\n  }\n",
       "  static SINTER_DEVICE float apply(float y, float up, const Terms& terms, float row, float "
       "element) {\n",
-      p.program.present() ? BodyText(p.program, names) : "    return y;\n", "  }\n};\n");
+      BodyText(p.program, names), "  }\n};\n");
 }
 
 std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
@@ -129,10 +129,8 @@ std::string SourceOf(const GroupedProduct& p, const GroupedSchedule& s) {
                              : tensor         ? "GroupedProduct"
                              : s.IsWarpDots() ? "GroupedWarpDots"
                                               : "GroupedDots";
-  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
-  for (const std::string& header : HeadersOf(p, s)) {
-    absl::StrAppend(&text, "#include \"", header, "\"\n");
-  }
+  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n",
+                                  IncludesText(HeadersOf(p, s)));
   absl::StrAppend(&text, "\nnamespace sinter {\n\n");
   absl::StrAppend(&text, ProgramStruct(p), "\n");
   if (p.HasCodes()) {

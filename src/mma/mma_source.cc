@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/mma/mma.h"
 #include "src/product/code/kernel_source.h"
@@ -12,8 +13,6 @@ namespace {
 
 constexpr int64_t kPlaceAlignment = 16;  // bytes
 constexpr int kBand = 8;                 // rows of tiles that are walked together
-
-const char* Flag(bool x) { return x ? "true" : "false"; }
 
 // The parameter's name, which is also that of what End has of it.
 std::string NameOf(const MmaOperand& operand) {
@@ -34,10 +33,7 @@ bool IsOfEnd(const MmaOperand& operand) {
 std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands) {
   const EpilogueProgram& program = p.product.epilogue.program;
   std::string members, loads, scales, parameters = "float y, float up", arguments = "y[i], up[i]";
-  std::vector<std::string> names(program.leaves.size(), "y");
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (program.leaves[i] == LeafKind::kUp) names[i] = "up";
-  }
+  std::map<int, std::string> names;
   for (const MmaOperand& operand : operands) {
     if (!IsOfEnd(operand)) continue;
     const char* const type = DeviceTypeOf(operand.element);
@@ -48,9 +44,9 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
     const bool columns = operand.columns > 1;
     if (columns) {
       const bool vector = p.product.n % 4 == 0 && operand.row_stride % 4 == 0;
-      absl::StrAppend(&loads, "    float ", value, "[4];\n    load_four<", type, ", ", Flag(vector),
-                      ", ", operand.column_stride, ">(", at, " + column * ", operand.column_stride,
-                      "ll, ", p.product.n, " - column, ", value, ");\n");
+      absl::StrAppend(&loads, "    float ", value, "[4];\n    load_four<", type, ", ",
+                      BoolText(vector), ", ", operand.column_stride, ">(", at, " + column * ",
+                      operand.column_stride, "ll, ", p.product.n, " - column, ", value, ");\n");
     } else {
       absl::StrAppend(&loads, "    const float ", value, " = ", type, "::unpack(*(", at, "));\n");
     }
@@ -58,7 +54,7 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
     if (operand.kind == MmaOperand::kLeaf) {
       absl::StrAppend(&parameters, ", float ", name);
       absl::StrAppend(&arguments, ", ", element);
-      names[static_cast<size_t>(operand.number)] = name;
+      names[operand.number] = name;
       continue;
     }
     if (operand.number == 0) absl::StrAppend(&scales, "      y[i] *= ", element, ";\n");
@@ -67,7 +63,7 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
   }
   return absl::StrCat(
       "struct End {\n", members, "  static SINTER_DEVICE float of(", parameters, ") {\n",
-      program.present() ? ReturnText(program, names) : "    return y;\n",
+      BodyText(program, names),
       "  }\n  SINTER_DEVICE void apply(int row, int column, float (&y)[4], float (&up)[4]) const "
       "{\n",
       loads, "#pragma unroll\n    for (int i = 0; i < 4; ++i) {\n", scales, "      y[i] = of(",
@@ -76,16 +72,17 @@ std::string EndText(const MmaProduct& p, const std::vector<MmaOperand>& operands
 
 std::string ConfigText(const MmaProduct& p, const MmaSchedule& s) {
   const MatrixProduct& product = p.product;
-  return absl::StrCat(
-      "struct Config {\n  using Element = ", DeviceTypeOf(product.rows.element),
-      ";\n  using Result = ", DeviceTypeOf(product.result),
-      ";\n  static constexpr int kN = ", product.n, ", kK = ", product.k,
-      ";\n  static constexpr int kBlockM = ", s.block_m, ", kBlockN = ", s.block_n,
-      ", kWarpM = ", s.warp_m, ", kWarpN = ", s.warp_n, ", kSlices = ", s.slices,
-      ", kStages = ", s.stages, ", kWalk = ", kBand,
-      ";\n  static constexpr bool kPair = ", Flag(product.pair), ", kAlongK = ", Flag(p.along_k()),
-      ";\n  static constexpr long long kRowStride = ", p.row_stride,
-      ", kWeightStride = ", p.weight_stride, ", kOutStride = ", p.out_stride, ";\n};\n");
+  return absl::StrCat("struct Config {\n  using Element = ", DeviceTypeOf(product.rows.element),
+                      ";\n  using Result = ", DeviceTypeOf(product.result),
+                      ";\n  static constexpr int kN = ", product.n, ", kK = ", product.k,
+                      ";\n  static constexpr int kBlockM = ", s.block_m, ", kBlockN = ", s.block_n,
+                      ", kWarpM = ", s.warp_m, ", kWarpN = ", s.warp_n, ", kSlices = ", s.slices,
+                      ", kStages = ", s.stages, ", kWalk = ", kBand,
+                      ";\n  static constexpr bool kPair = ", BoolText(product.pair),
+                      ", kAlongK = ", BoolText(p.along_k()),
+                      ";\n  static constexpr long long kRowStride = ", p.row_stride,
+                      ", kWeightStride = ", p.weight_stride, ", kOutStride = ", p.out_stride,
+                      ";\n};\n");
 }
 
 }  // namespace
@@ -97,10 +94,8 @@ std::vector<std::string> HeadersOf(const MmaProduct& p, const MmaSchedule&) {
 }
 
 std::string SourceOf(const MmaProduct& p, const MmaSchedule& s) {
-  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
-  for (const std::string& header : HeadersOf(p, s)) {
-    absl::StrAppend(&text, "#include \"", header, "\"\n");
-  }
+  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n",
+                                  IncludesText(HeadersOf(p, s)));
   const std::vector<MmaOperand> operands = OperandsOf(p);
   absl::StrAppend(&text, "\nnamespace sinter {\n\n", EndText(p, operands), "\n", ConfigText(p, s),
                   "using Kernel = MmaProduct<Config>;\nstatic_assert(Kernel::kSharedBytes == ",

@@ -21,7 +21,6 @@ const KernelFamily& CollectiveFamily();
 
 using CollectiveCode = OwnCode<CollectiveProblem, CollectiveSchedule>;
 
-// Operands in order are x, the residual, gamma; results the norm, the sum.
 using CollectiveSpec = OwnSpec<CollectiveCode>;
 
 class CollectiveKernels : public OwnKernels<CollectiveCode> {
@@ -31,29 +30,28 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
       : OwnKernels({"collective",
                     4,
                     {"two sums or gathers over ranks, each of which waits for all ranks",
-                     "a sum over ranks takes its casts, a residual and the norm of its rows along, "
+                     "a sum over ranks takes casts, sums, products and the norm of its rows along, "
                      "no other ops",
                      "a sum or gather over ranks reads its operand from memory"}}) {}
 
   KernelTraits TraitsOf(const KernelSpec& spec) const override {
     const CollectiveProblem& p = ProblemOf(spec);
-    return {p.residual || p.norm, p.fixed_rows == 0, p.ranks, false};
+    return {p.program.present() || p.norm, p.fixed_rows == 0, p.ranks, false};
   }
   std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
     const CollectiveProblem& p = ProblemOf(spec);
-    const std::vector<BufferPlace>& places = Of(spec).places;
+    const std::string rows = p.fixed_rows > 0 ? absl::StrCat(p.fixed_rows) : "M";
     std::vector<KernelBuffer> list;
-    const size_t results = FirstResult(p), gamma = p.norm ? results - 1 : places.size();
-    for (const BufferPlace& at : places) {
-      const DType dtype = list.empty() ? p.element : p.result;
-      const bool of_rows = list.size() != gamma;
-      const int parts = list.empty() ? p.PartsOfX() : p.PartsOfOut();
-      const std::string rows = p.fixed_rows > 0 ? absl::StrCat(p.fixed_rows) : "M";
-      const int64_t columns = p.columns * parts * (p.fixed_rows > 0 ? 1 : p.rows_per_m);
-      list.push_back({at.buffer, at.offset_bytes,
-                      absl::StrCat(NameOf(dtype), "[", of_rows ? rows + "," : "", columns, "]"),
-                      (of_rows ? p.Rows(bucket) : 1) * p.columns * parts * SizeOf(dtype),
-                      list.size() >= results, of_rows && p.fixed_rows == 0});
+    for (const CollectiveOperand& operand : OperandsOf(p)) {
+      const BufferPlace& at = Of(spec).places[list.size()];
+      const bool of_rows = operand.parts > 0;
+      const int64_t columns = p.columns * (of_rows ? operand.parts : 1);
+      const int64_t in_row = columns * (of_rows && p.fixed_rows == 0 ? p.rows_per_m : 1);
+      list.push_back(
+          {at.buffer, at.offset_bytes,
+           absl::StrCat(NameOf(operand.dtype), "[", of_rows ? rows + "," : "", in_row, "]"),
+           (of_rows ? p.Rows(bucket) : 1) * columns * SizeOf(operand.dtype), operand.stored,
+           of_rows && p.fixed_rows == 0});
     }
     return list;
   }
@@ -62,7 +60,7 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
     KernelDescription out = KernelFamily::Describe(kernel, bucket, model, names);
     const CollectiveProblem& p = ProblemOf(kernel.spec);
     out.words = {NameWithRanks(p)};
-    if (p.residual) out.words.push_back("residual");
+    if (p.program.present()) out.words.emplace_back(WordOf(p.program));
     if (p.norm) out.words.push_back("norm");
     const CollectiveSchedule& s = ScheduleOf(kernel.spec);
     out.lines.emplace_back(
@@ -122,7 +120,8 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
 
   // For notes of plans.
   static std::string NoteOf(const CollectiveProblem& p) {
-    return absl::StrCat(NameWithRanks(p), p.residual ? " + residual" : "", p.norm ? " + norm" : "");
+    return absl::StrCat(NameWithRanks(p), p.program.present() ? " + " : "", WordOf(p.program),
+                        p.norm ? " + norm" : "");
   }
   // A choice for a run that sums over ranks. The kernel before the run computes its first operand
   // and pushes that to the other ranks (Schedule::pushes) in `turns` turns. If `turns` is 0, it
@@ -165,9 +164,8 @@ class CollectiveKernels : public OwnKernels<CollectiveCode> {
                         " over ", p.ranks, " ranks");
   }
   static constexpr int kThreadsOfOneOrder = 512;  // of batch-invariant norms
-  // In the order of places: the operands stand before it.
-  static size_t FirstResult(const CollectiveProblem& p) {
-    return 1 + (p.residual ? 1 : 0) + (p.norm ? 1 : 0);
+  static const char* WordOf(const EpilogueProgram& program) {
+    return program.Reads(LeafKind::kMatrix) ? "residual" : program.present() ? "ops" : "";
   }
 };
 

@@ -128,8 +128,8 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
 // The same of attention's scores, f32, which read `terms` matrices: floats, or predicates.
 absl::Status CheckScoreProgram(const EpilogueProgram& program, int terms);
 
+// An absent program has no leaf. ReadProgram trusts nothing: DATA_LOSS on damage.
 void WriteProgram(const EpilogueProgram& program, ByteWriter& w);
-// Trusts nothing. DATA_LOSS on damage.
 absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r);
 
 // How results become codes (AddQuantize): by the scale of 128 columns of a row, which the kernel

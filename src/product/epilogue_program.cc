@@ -407,12 +407,14 @@ EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKin
 
 void WriteProgram(const EpilogueProgram& program, ByteWriter& w) {
   w.U8(static_cast<uint8_t>(program.leaves.size()));
+  if (!program.present()) return;
   for (const LeafKind kind : program.leaves) w.U8(static_cast<uint8_t>(kind));
   w.Bytes(program.body->CanonicalBytes());
 }
 
 absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r) {
   std::vector<LeafKind> leaves(r.U8());
+  if (leaves.empty()) return EpilogueProgram();
   for (LeafKind& kind : leaves) kind = static_cast<LeafKind>(r.U8());
   absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
   if (!body.ok()) {

@@ -6,6 +6,7 @@
 #include "src/product/code/kernel_source.h"
 #include "src/product/search/search.h"
 #include "tests/compile/kernel_sweep.h"
+#include "tests/support/collective_programs.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -39,14 +40,12 @@ TEST(AllReduceCompile, NoKernelSpills) {
         CollectiveProblem problem{
             .ranks = ranks, .element = element, .result = result, .columns = 5120};
         ++number;
-        problem.residual = number % 3 != 0;
         const bool two_shot = number % 5 < 3;
-        problem.rounded = number % 2 != 0 || two_shot;
+        if (number % 3 != 0) testing::AddResidual(&problem, number % 2 != 0 || two_shot);
         const int threads = number % 2 == 0 ? 256 : 512;
-        problem.norm = ranks <= 4 && element == result && number % 4 < 2 &&
-                       (threads > 256 || result == DType::kBF16);
-        problem.norm_rounded = problem.norm && result == DType::kBF16 && two_shot;
-        problem.eps = problem.norm ? 1e-6 : 0;
+        const bool norm = ranks <= 4 && element == result && number % 4 < 2 &&
+                          (threads > 256 || result == DType::kBF16);
+        if (norm) testing::AddNorm(&problem, two_shot);
         Add(problem, {two_shot, threads, 1}, &kernels);
       }
     }
@@ -61,17 +60,40 @@ TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
   for (const int ranks : {2, 4, 8}) {
     for (const auto& [element, columns] :
          {std::pair{DType::kBF16, 5120}, {DType::kBF16, 8192}, {DType::kF32, 8192}}) {
-      CollectiveProblem problem{.ranks = ranks,
-                                .element = element,
-                                .columns = columns,
-                                .residual = true,
-                                .rounded = true};
+      CollectiveProblem problem{.ranks = ranks, .element = element, .columns = columns};
+      testing::AddResidual(&problem);
       for (const bool norm : {false, true}) {
-        problem.norm = norm;
-        problem.eps = norm ? 1e-6 : 0;
+        if (norm) testing::AddNorm(&problem);
         for (const PushedX& pushed : {PushedX{}, PushedX{1}, PushedX{0, 2560}}) {
           for (const RankedCollective& ranked :
                SearchCollective(problem, 1, *BuiltinModel("h100"), pushed)) {
+            Add(problem, ranked.schedule, &kernels);
+          }
+        }
+      }
+    }
+  }
+  ExpectCompile(kernels);
+}
+
+// Programs of other ops than a residual's and gamma's, with as many leaves as kernels take.
+TEST(AllReduceCompile, NoProgramWithTwoLeavesSpills) {
+  Kernels kernels;
+  const char* const programs[] = {"y * 0.5", "f32(bf16(y)) + f32(c)",
+                                  "f32(bf16(y)) * 0.25 + f32(c) + f32(r)"};
+  for (const int ranks : {2, 4, 8}) {
+    for (const char* program : programs) {
+      for (const DType element : {DType::kBF16, DType::kF32}) {
+        CollectiveProblem problem{.ranks = ranks, .element = element, .columns = 8192};
+        problem.program = testing::CollectiveProgram(program, problem.result);
+        for (const bool norm : {false, true}) {
+          if (norm) testing::AddNorm(&problem);
+          if (norm && element == DType::kBF16) {
+            problem.norm_program =
+                testing::CollectiveProgram("f32(bf16(y * f32(c))) + f32(r)", problem.result);
+          }
+          for (const RankedCollective& ranked :
+               SearchCollective(problem, 1, *BuiltinModel("h100"))) {
             Add(problem, ranked.schedule, &kernels);
           }
         }
@@ -159,11 +181,10 @@ TEST(AllReduceCompile, NoPartsThatAreSearchedSpill) {
         }
         if (element == DType::kE4M3) continue;
         problem.kind = CollectiveKind::kReduceScatter;
-        problem.residual = problem.rounded = by_rows;
+        if (by_rows) testing::AddResidual(&problem);
         if (element == DType::kF32 && !by_rows) problem.result = DType::kBF16;
         for (const bool norm : {false, true}) {
-          problem.norm = norm;
-          problem.eps = norm ? 1e-6 : 0;
+          if (norm) testing::AddNorm(&problem);
           for (const RankedCollective& ranked :
                SearchCollective(problem, 1, *BuiltinModel("h100"))) {
             Add(problem, ranked.schedule, &kernels);

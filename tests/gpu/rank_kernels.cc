@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "src/device/device_library.h"
+#include "tests/support/collective_programs.h"
 
 namespace sinter::gpu_testing {
 namespace {
@@ -22,11 +23,8 @@ CollectiveProblem ProblemOf(const Form& form) {
   problem.by_rows = form.by_rows;
   problem.ranks = Ranks();
   problem.columns = std::min(form.XColumns(), form.OutColumns());
-  problem.residual = form.residual();
-  problem.rounded = form.rounded;
-  problem.norm = form.norm;
-  problem.norm_rounded = form.norm && form.two_shot;
-  problem.eps = form.norm ? kEps : 0;
+  if (form.residual()) testing::AddResidual(&problem, form.rounded);
+  if (form.norm) testing::AddNorm(&problem, form.two_shot);
   return problem;
 }
 

@@ -32,7 +32,7 @@ TABLE = [
     ("src/draw", ["src/base"]),
     ("src/stitch", ["src/base", "src/chain", "src/model"]),
     ("src/product", ["src/base", "src/chain", "src/model", "src/stitch"]),
-    ("src/collective", ["src/base", "src/chain", "src/model"]),
+    ("src/collective", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/grouped", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/four_bit", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/mma", ["src/base", "src/chain", "src/model", "src/product"]),

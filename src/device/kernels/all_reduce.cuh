@@ -1,11 +1,11 @@
-// Sums over the ranks of a group, rounded where the chain casts, with a residual behind them and
-// the RMS norm of the rows: all-reduce by pushes into the other ranks' slots. A slot's words
-// are empty until data arrives, so nothing else says that it has: "Lamport" in the field's words,
-// as TensorRT-LLM and FlashInfer do it.
+// Sums over the ranks of a group, with a program of element-wise ops after them and the RMS norm of
+// the rows: all-reduce by pushes into the other ranks' slots. A slot's words are empty until data
+// arrives, so nothing else says that it has: "Lamport" in the field's words, as TensorRT-LLM and
+// FlashInfer do it.
 //
 // One-shot: each rank sends all of x to all others and sums everything. Two-shot: each part has an
 // owner that sums it and sends the rounded sum to the others: of R ranks, 2 / R of the bytes. Each
-// rank adds its own residual, and makes the norms of all rows.
+// rank applies the program to leaves of its own, and makes the norms of all rows.
 // Reduce-scatter is the one-shot form in which each rank is sent, and sums, its own part of x.
 // Sums take ranks in order and results are stored as they were sent, so all ranks have equal bits.
 //
@@ -21,14 +21,14 @@ namespace sinter {
 
 struct AllReduceArguments {
   GroupControl* group;
-  const void* x;         // [rows, columns] of Element, contiguous, as all matrices here; with
-                         // kScatter of all ranks' parts: see row_of_part
-  const void* residual;  // of Result; may be `out`
-  const void* gamma;     // of Result: [columns], of the norm
-  void* out;             // of Result; may be `x` if the types are equal
-  void* normed;          // of Result: the norm of `out`, which may be null where there is one
-  int rows;              // 1 or more
-  u64 digest;            // of the plan
+  const void* x;          // [rows, columns] of Element, contiguous, as all matrices here; with
+                          // kScatter of all ranks' parts: see row_of_part
+  const void* leaves[4];  // of both programs, of Result: matrices, which may be `out`, and vectors
+                          // [columns]
+  void* out;              // of Result; may be `x` if the types are equal
+  void* normed;           // of Result: the norm of `out`, which may be null where there is one
+  int rows;               // 1 or more
+  u64 digest;             // of the plan
 };
 
 // A chunk is what a thread sums of a unit. Blocks take units in turns, and send some of them ahead
@@ -104,15 +104,31 @@ struct AllReduce {
     send(owner(unit), part_at(unit), own);
   }
 
-  // What a thread adds of a unit: its own part, the residual, and what the others sent.
+  using Program = typename Config::Program;
+  using NormProgram = typename Config::NormProgram;
+  static constexpr int kLeaves = Values::template kLeaves<Program>;
+  static constexpr int kNormLeaves = Values::template kLeaves<NormProgram>;
+  // What a thread reads of a unit: its own part, the leaves, and what the others sent.
   struct Terms {
-    Word4 own[kIn], residual[kOut], parts[kPeers][kIn];
+    Word4 own[kIn], leaves[kLeaves], parts[kPeers][kIn];
   };
+  template <class P>
+  SINTER_DEVICE const Word4* leaf_at(int l, const Place& place) const {
+    const auto* leaf = static_cast<const Word4*>(args.leaves[P::kFirst + l]);
+    return P::kMatrices >> l & 1 ? leaf + place.chunk() * kOut : leaf + place.column * kOut;
+  }
+  template <class P, int kVectors>
+  SINTER_DEVICE void load_leaves(const Place& place, Word4 (&leaves)[kVectors]) const {
+    if constexpr (P::kLeaves > 0) {
+#pragma unroll
+      for (int i = 0; i < P::kLeaves * kOut; ++i) leaves[i] = leaf_at<P>(i / kOut, place)[i % kOut];
+    }
+  }
   SINTER_DEVICE void load(int unit, Terms& terms) const {
     const Place place(unit);
     if (!place.inside) return;
     Values::load_x(args.x, chunk_of(rank(), place), terms.own);
-    Values::load_residual(args.residual, place.chunk(), terms.residual);
+    load_leaves<Program>(place, terms.leaves);
   }
   // 1 + the rank whose part is not there, or 0. `at`: of the parts in the slots, in vectors.
   SINTER_DEVICE u32 missing(int unit, u64 at, Terms& terms) const {
@@ -139,12 +155,13 @@ struct AllReduce {
                             : terms.parts[r > 0 ? r - 1 : 0][j];
       Values::add(v, r == 0, total);
     }
-    Values::round(total, result);
+    const auto sum = [&](int i) { return total[i]; };
+    Values::make(result, sum);
     if constexpr (kSends) {
 #pragma unroll
       for (int i = 0; i < kPeers; ++i) push(group.slot(peer(i), rank()) + sum_at(unit), result);
     }
-    Values::add_residual(total, terms.residual, result);
+    Values::template apply<Program>(sum, terms.leaves, result);
     if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
 #pragma unroll
     for (int i = 0; i < kPeers; ++i) empty<kIn>(group.slot(rank(), peer(i)) + at);
@@ -160,17 +177,17 @@ struct AllReduce {
     return true;
   }
 
-  // Waits for the owner's sums of a unit and stores them, with the residual.
+  // Waits for the owner's sums of a unit, applies the program, and stores the results.
   SINTER_DEVICE bool receive(int unit, Word4 (&result)[kOut]) {
     const Place place(unit);
     Word4* slot = group.slot(rank(), owner(unit)) + sum_at(unit);
-    Word4 residual[kOut];
-    if (place.inside) Values::load_residual(args.residual, place.chunk(), residual);
+    Word4 leaves[kLeaves];
+    if (place.inside) load_leaves<Program>(place, leaves);
     const bool all = wait.until(
         [&]() -> u32 { return !place.inside || take(slot, result) ? 0 : owner(unit) + 1; });
     if (!all) return false;
     if (place.inside) {
-      Values::add_own(residual, result);
+      Values::template apply<Program>([](int) { return 0.0f; }, leaves, result);
       if (!Config::kNorm || args.out != nullptr) Values::store(args.out, place.chunk(), result);
       empty<kOut>(slot);
     }
@@ -206,17 +223,19 @@ struct AllReduce {
     return block + static_cast<int>(gridDim.x);
   }
 
-  // While predecessors run: gamma, and the residual of the first row or part, come to L2, from
-  // where what is then valid is loaded.
+  // While predecessors run: the leaves of the first row or part come to L2, from where what is then
+  // valid is loaded.
   SINTER_DEVICE void prepare() const {
     const int unit = static_cast<int>(blockIdx.x) * kOfTurn;
 #pragma unroll
     for (int part = 0; part < kOfTurn; ++part) {
       const Place place(unit + part);
       if (!place.inside || place.row >= args.rows) continue;
-      if (Config::kResidual && !Config::kTwoShot)
-        prefetch_l2(static_cast<const Word4*>(args.residual) + place.chunk() * kOut);
-      if (Config::kNorm) prefetch_l2(static_cast<const Word4*>(args.gamma) + place.column * kOut);
+#pragma unroll
+      for (int l = 0; l < Program::kLeaves && !Config::kTwoShot; ++l)
+        prefetch_l2(leaf_at<Program>(l, place));
+#pragma unroll
+      for (int l = 0; l < NormProgram::kLeaves; ++l) prefetch_l2(leaf_at<NormProgram>(l, place));
     }
   }
 
@@ -233,9 +252,9 @@ struct AllReduce {
     return true;
   }
 
-  // Waits for kTogether parts of a row, from `unit` on, and adds them; with their gammas, and what
-  // their squares add to `square`. False: the group has ended.
-  SINTER_DEVICE bool sum_together(int unit, Word4 (*gammas)[kOut], Word4 (*results)[kOut],
+  // Waits for kTogether parts of a row, from `unit` on, and adds them; with the norm's leaves, and
+  // what their squares add to `square`. False: the group has ended.
+  SINTER_DEVICE bool sum_together(int unit, Word4 (*leaves)[kNormLeaves], Word4 (*results)[kOut],
                                   float& square) {
     Terms terms[kTogether];
     const auto at = [&](int i) { return Place(unit + i).chunk() * kIn; };
@@ -243,7 +262,7 @@ struct AllReduce {
     for (int i = 0; i < kTogether; ++i) {
       load(unit + i, terms[i]);
       const Place place(unit + i);
-      if (place.inside) Values::load_gamma(args.gamma, place.column, gammas[i]);
+      if (place.inside) load_leaves<NormProgram>(place, leaves[i]);
     }
     const bool all = wait.until([&]() -> u32 {
       u32 lacks = 0;
@@ -272,18 +291,18 @@ struct AllReduce {
       if (!kAllPushed)
         for (; sent < args.rows && sent <= row + Config::kAhead * step; sent += step)
           for (int part = 0; part < kParts; ++part) send_to_all(sent * kParts + part);
-      Word4 gammas[kParts][kOut], results[kParts][kOut];
+      Word4 leaves[kParts][kNormLeaves], results[kParts][kOut];
       float square = 0;
 #pragma unroll
       for (int part = 0; part < kParts; part += kTogether)
-        if (!sum_together(row * kParts + part, gammas + part, results + part, square)) return false;
-      norm_of(row, square, gammas, results);
+        if (!sum_together(row * kParts + part, leaves + part, results + part, square)) return false;
+      norm_of(row, square, leaves, results);
     }
     return true;
   }
 
   // By all threads, which hold the results of the row and the squares of them.
-  SINTER_DEVICE void norm_of(int row, float square, const Word4 (&gammas)[kParts][kOut],
+  SINTER_DEVICE void norm_of(int row, float square, const Word4 (&leaves)[kParts][kNormLeaves],
                              Word4 (&results)[kParts][kOut]) const {
     const float mean = block_sum<kThreads>(square) / Config::kColumns;
     const float factor = rsqrtf(mean + Config::kEps);
@@ -291,7 +310,7 @@ struct AllReduce {
     for (int part = 0; part < kParts; ++part) {
       const Place place(row * kParts + part);
       if (!place.inside) continue;
-      Values::scale(gammas[part], factor, results[part]);
+      Values::scale(leaves[part], factor, results[part]);
       Values::store(args.normed, place.chunk(), results[part]);
     }
   }
@@ -299,13 +318,13 @@ struct AllReduce {
   // Of two shots a unit, or a row with its norm, as its owner, or as another rank.
   template <bool kOwner>
   SINTER_DEVICE bool finish(int turn) {
-    Word4 gammas[kOfTurn][kOut], results[kOfTurn][kOut];
+    Word4 leaves[kOfTurn][kNormLeaves], results[kOfTurn][kOut];
     float square = 0;
 #pragma unroll
     for (int part = 0; part < kOfTurn; ++part) {
       const int unit = turn * kOfTurn + part;
       const Place place(unit);
-      if (Config::kNorm && place.inside) Values::load_gamma(args.gamma, place.column, gammas[part]);
+      if (place.inside) load_leaves<NormProgram>(place, leaves[part]);
       if constexpr (kOwner) {
         if (!sum<true>(unit, part_at(unit), results[part])) return false;
       } else {
@@ -313,7 +332,7 @@ struct AllReduce {
       }
       if (Config::kNorm && place.inside) square += Values::square(results[part]);
     }
-    if constexpr (Config::kNorm) norm_of(turn, square, gammas, results);
+    if constexpr (Config::kNorm) norm_of(turn, square, leaves, results);
     return true;
   }
 

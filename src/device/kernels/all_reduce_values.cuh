@@ -1,5 +1,5 @@
-// What a thread of an all-reduce does with its chunk: elements from words, sums, the residual,
-// rounding.
+// What a thread of an all-reduce does with its chunk: elements from words, sums, rounding, and the
+// programs after sums and norms.
 #pragma once
 #include "ptx/element.cuh"
 #include "ranks/room.cuh"
@@ -44,8 +44,17 @@ SINTER_DEVICE float block_sum(float x) {
   return sum;
 }
 
-// Config: Element of x; kRounded: the sum is rounded to Result before the residual is added, else
-// once behind it; kResidual; Result; kNormRounded: a row is rounded to it before its gammas.
+// A program of Config: element-wise ops on a value of f32, and on its leaves, of Result.
+//   kFirst, kLeaves    its leaves are args.leaves[kFirst + l], l below kLeaves
+//   kMatrices          bit l: leaf l is a matrix, not a vector of columns
+//   kRounded           the value is rounded to Result before
+//   apply(y, leaf)     the result for the value y; leaf(l) is the element of leaf l
+struct NoProgram {
+  static constexpr int kFirst = 0, kLeaves = 0, kMatrices = 0;
+  static constexpr bool kApplies = false, kRounded = true;
+};
+
+// Config: Element of x; Result; Program, of sums; NormProgram, of normed rows.
 template <class Config>
 struct AllReduceValues {
   using X = WordOf<typename Config::Element>;
@@ -53,6 +62,9 @@ struct AllReduceValues {
   // Of a chunk: at least 16 bytes of either type.
   static constexpr int kElements = 4 * (X::kElements > Y::kElements ? X::kElements : Y::kElements);
   static constexpr int kIn = kElements / X::kElements / 4, kOut = kElements / Y::kElements / 4;
+  // The vectors of a program's leaves.
+  template <class Program>
+  static constexpr int kLeaves = Program::kLeaves > 0 ? Program::kLeaves* kOut : kOut;
 
   // A chunk of Result whose i-th element is value(i). It may read what `v` held.
   template <class Value>
@@ -69,8 +81,9 @@ struct AllReduceValues {
     for (int j = 0; j < kOut; ++j)
       v[j] = {words[4 * j], words[4 * j + 1], words[4 * j + 2], words[4 * j + 3]};
   }
-  // The i-th element of a chunk of Result.
-  static SINTER_DEVICE float at(const Word4 (&v)[kOut], int i) {
+  // The i-th element of chunks of Result.
+  template <int kWords>
+  static SINTER_DEVICE float at(const Word4 (&v)[kWords], int i) {
     return Y::at(word_at(v, i / Y::kElements), i % Y::kElements);
   }
 
@@ -83,12 +96,6 @@ struct AllReduceValues {
 #pragma unroll
     for (int j = 0; j < kIn; ++j) v[j] = load_now(static_cast<const Word4*>(x) + chunk * kIn + j);
   }
-  static SINTER_DEVICE void load_residual(const void* residual, u64 chunk, Word4 (&v)[kOut]) {
-    if constexpr (Config::kResidual) {
-#pragma unroll
-      for (int j = 0; j < kOut; ++j) v[j] = static_cast<const Word4*>(residual)[chunk * kOut + j];
-    }
-  }
 
   static SINTER_DEVICE void add(const Word4 (&v)[kIn], bool first, float (&total)[kElements]) {
 #pragma unroll
@@ -98,24 +105,15 @@ struct AllReduceValues {
     }
   }
 
-  // The sum as Result.
-  static SINTER_DEVICE void round(const float (&total)[kElements], Word4 (&result)[kOut]) {
-    make(result, [&](int i) { return total[i]; });
-  }
-
-  // To a rounded sum, `result`.
-  static SINTER_DEVICE void add_own(const Word4 (&residual)[kOut], Word4 (&result)[kOut]) {
-    if constexpr (Config::kResidual)
-      make(result, [&](int i) { return at(result, i) + at(residual, i); });
-  }
-
-  // To the sum before it is rounded, unless Config::kRounded; `result` is the rounded one.
-  static SINTER_DEVICE void add_residual(const float (&total)[kElements],
-                                         const Word4 (&residual)[kOut], Word4 (&result)[kOut]) {
-    if constexpr (Config::kRounded || !Config::kResidual)
-      add_own(residual, result);
-    else
-      make(result, [&](int i) { return total[i] + at(residual, i); });
+  // Results of value(i), or, if the program rounds first, of the rounded values in `v`.
+  template <class Program, class Value>
+  static SINTER_DEVICE void apply(Value&& value, const Word4 (&leaves)[kLeaves<Program>],
+                                  Word4 (&v)[kOut]) {
+    if constexpr (Program::kApplies)
+      make(v, [&](int i) {
+        return Program::apply(Program::kRounded ? at(v, i) : value(i),
+                              [&](int leaf) { return at(leaves, leaf * kElements + i); });
+      });
   }
 
   static SINTER_DEVICE void store(void* out, u64 chunk, const Word4 (&result)[kOut]) {
@@ -131,19 +129,12 @@ struct AllReduceValues {
     return sum;
   }
 
-  // Of the row's chunk.
-  static SINTER_DEVICE void load_gamma(const void* gamma, int chunk, Word4 (&v)[kOut]) {
-#pragma unroll
-    for (int j = 0; j < kOut; ++j) v[j] = static_cast<const Word4*>(gamma)[chunk * kOut + j];
-  }
-  // Each element times `factor`, which may be rounded, and its column's gamma.
-  static SINTER_DEVICE void scale(const Word4 (&gammas)[kOut], float factor, Word4 (&v)[kOut]) {
-    if constexpr (Config::kNormRounded) {
-      make(v, [&](int i) { return at(v, i) * factor; });
-      make(v, [&](int i) { return at(v, i) * at(gammas, i); });
-    } else {
-      make(v, [&](int i) { return at(v, i) * factor * at(gammas, i); });
-    }
+  // Each element times the row's factor, and the program of norms.
+  static SINTER_DEVICE void scale(const Word4 (&leaves)[kLeaves<typename Config::NormProgram>],
+                                  float factor, Word4 (&v)[kOut]) {
+    const auto normed = [&](int i) { return at(v, i) * factor; };
+    if constexpr (Config::NormProgram::kRounded) make(v, normed);
+    apply<typename Config::NormProgram>(normed, leaves, v);
   }
 };
 

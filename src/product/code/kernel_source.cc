@@ -18,8 +18,6 @@
 namespace sinter {
 namespace {
 
-const char* Bool(bool b) { return b ? "true" : "false"; }
-
 // "grid_exchange", of grid-exchange: the kernel's function in the device library.
 std::string FunctionName(const Schedule& s) {
   return absl::StrReplaceAll(RowOf(s).name, {{"-", "_"}});
@@ -59,7 +57,7 @@ std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
 // Template argument of rows that do not lie as they are multiplied: ", TransposedRows<..>", or the
 // window that they are read through: ", Window<..>".
 std::string RowsArgument(const MatrixProduct& p) {
-  if (p.HasTransposedRows()) return absl::StrCat(", TransposedRows<", Bool(p.k_is_m), ">");
+  if (p.HasTransposedRows()) return absl::StrCat(", TransposedRows<", BoolText(p.k_is_m), ">");
   const PixelWindow& w = p.rows.window;
   return absl::StrCat(", Window<", w.channels, ", ", w.Pixels(0), ", ", w.Pixels(1), ", ",
                       w.taps[0], ", ", w.taps[1], ", ", absl::StrJoin(w.conv.strides, ", "), ", ",
@@ -123,12 +121,13 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   const char* cut = RowOf(s).cut_constant;
   if (cut[0] != 0) absl::StrAppend(&text, "  static constexpr int ", cut, " = ", s.cut, ";\n");
   absl::StrAppend(&text, "  static constexpr int kSharers = ", TilesOf(s.share), ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
-                  ", kConstantWeights = ", Bool(code.constant_weights),
-                  ", kSwapped = ", Bool(s.swapped), ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(IsBiased(p, 0, program)),
-                  ", kBias2 = ", Bool(IsBiased(p, 1, program)),
-                  ", kOutAligned = ", Bool(code.out.aligned), ";\n");
+  absl::StrAppend(&text,
+                  "  static constexpr bool kWeightsTransposed = ", BoolText(Transposed(code)),
+                  ", kConstantWeights = ", BoolText(code.constant_weights),
+                  ", kSwapped = ", BoolText(s.swapped), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", BoolText(IsBiased(p, 0, program)),
+                  ", kBias2 = ", BoolText(IsBiased(p, 1, program)),
+                  ", kOutAligned = ", BoolText(code.out.aligned), ";\n");
   const std::optional<float> norm = p.front().epilogue.norm;
   if (norm.has_value()) {
     absl::StrAppend(&text, "  static constexpr float kNormEps = ", FloatText(*norm), ";\n");
@@ -149,13 +148,13 @@ std::string MatrixType(const ProductCode& code) {
   const EpilogueProgram& program = last.epilogue.program;
   if (!last.epilogue.has_residual()) return "NoMatrix";
   const std::string leaf = absl::StrCat("MatrixLeaf<", DeviceTypeOf(program.MatrixType()), ", ",
-                                        last.n, ", ", Bool(code.residual.aligned));
+                                        last.n, ", ", BoolText(code.residual.aligned));
   if (program.written()) return leaf + ">";
   const EpilogueForm form = last.epilogue.form();
   const Activation sum = form.sum_activation;
   const std::string activation =
       sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum, false));
-  return absl::StrCat(leaf, ", AddMatrix<", Bool(form.rounds), activation, ">>");
+  return absl::StrCat(leaf, ", AddMatrix<", BoolText(form.rounds), activation, ">>");
 }
 
 // Template argument of factors that lie apart: ", 4".
@@ -192,7 +191,7 @@ std::string ScalingType(const MatrixProduct& p) {
   if (columns == ScaleKind::kNone || columns == ScaleKind::kBlock) return RowScalingType(p);
   const bool f32 = p.weights.scales.element == DType::kF32;
   return absl::StrCat("ColumnFactors<", RowScalingType(p), ", ",
-                      Bool(columns == ScaleKind::kTensor),
+                      BoolText(columns == ScaleKind::kTensor),
                       !f32                         ? absl::StrCat(", ", TypeLikeOperands(p))
                       : p.weights.scales.strided() ? std::string(", Float32")
                                                    : std::string(),
@@ -209,8 +208,8 @@ std::string ScalesAt(const Scales& scales) {
 std::string BlockScalesType(const MatrixProduct& p) {
   const std::string rows = ScalesAt(p.rows.scales), weights = ScalesAt(p.weights.scales);
   const bool strided = rows != "Contiguous" || weights != "Contiguous";
-  return absl::StrCat("BlockScales<", Bool(p.rows.scales.kind == ScaleKind::kBlock), ", ",
-                      Bool(p.weights.scales.kind == ScaleKind::kBlock),
+  return absl::StrCat("BlockScales<", BoolText(p.rows.scales.kind == ScaleKind::kBlock), ", ",
+                      BoolText(p.weights.scales.kind == ScaleKind::kBlock),
                       strided ? absl::StrCat(", ", rows, ", ", weights) : "", ">");
 }
 
@@ -219,7 +218,7 @@ std::string CodesType(const MatrixProduct& p) {
   const std::optional<QuantizeRule>& rule = p.epilogue.quantize;
   if (!rule.has_value()) return "";
   if (rule->columns == 0) return "GivenScale";
-  return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
+  return absl::StrCat("GroupScales<", BoolText(rule->ue8m0), ">");
 }
 
 // "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results. A result that is pushed
@@ -233,7 +232,8 @@ std::string AuxType(const ProductCode& code) {
   std::vector<std::string> list;
   for (const RowLayout& layout : code.aux) {
     const DType type = program.AuxType(static_cast<int>(list.size()));
-    list.push_back(absl::StrCat("AuxResult<", DeviceTypeOf(type), ", ", Bool(layout.aligned), ">"));
+    list.push_back(
+        absl::StrCat("AuxResult<", DeviceTypeOf(type), ", ", BoolText(layout.aligned), ">"));
   }
   return list.empty() ? "" : absl::StrCat("AuxResults<", absl::StrJoin(list, ", "), ">");
 }

@@ -109,13 +109,11 @@ struct ProgramSource {
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);
-// Statements that end in the return of the program's result, which its store rounds. `leaves`: the
-// text of each input of the body, in f32. `precisions`: of its ops; null: PrecisionsOf.
-std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves,
-                       const std::vector<Precision>* precisions = nullptr);
 // Statements that return what `program` makes of y, of up in a pair, and of its other inputs, which
-// are called by `names`.
-std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names);
+// are called by `names`; y if it is absent. Stores round the result. `precisions`: of its ops;
+// null: PrecisionsOf. `y`: a value of the body that the text calls y.
+std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names,
+                     const std::vector<Precision>* precisions = nullptr, ValueId y = -1);
 // In the device library. `f32`: of a result that is stored in f32.
 const char* ActivationName(Activation activation, bool f32);
 // The header that a source with programs includes besides the dataflow's.

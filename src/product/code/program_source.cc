@@ -191,10 +191,6 @@ ValueId LeafAt(const EpilogueProgram& program, LeafKind kind) {
   return program.body->input(program.InputsOf(kind)[0]);
 }
 
-const char* DeviceName(DType element) {
-  return element == DType::kF32 ? "Float32" : ElementOf(element).device_type;
-}
-
 // A vector of columns or a number that the program's struct loads.
 struct Vector {
   std::string name;
@@ -224,7 +220,7 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
   std::string pointers, pairs, loads, terms;
   int words = 0;
   for (const Vector& v : vectors) {
-    const char* device = DeviceName(v.element);
+    const char* device = DeviceTypeOf(v.element);
     words += v.element == DType::kF32 ? 2 : 1;
     absl::StrAppend(&pointers, "    const ", device, "::Stored* ", v.name, ";\n");
     absl::StrAppend(&pairs, "    ", device, "::Pair ", v.name, ";\n");
@@ -333,24 +329,17 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
 
 }  // namespace
 
-std::string ReturnText(const EpilogueProgram& program, const std::vector<std::string>& leaves,
-                       const std::vector<Precision>* precisions) {
+std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names,
+                     const std::vector<Precision>* precisions, ValueId y) {
+  if (!program.present()) return "    return y;\n";
   ProgramWriter writer(program, precisions);
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    writer.Name(program.body->input(static_cast<int>(i)), leaves[i]);
+  for (int i = 0; i < program.body->num_inputs(); ++i) {
+    const bool up = program.leaves[AsIndex(i)] == LeafKind::kUp;
+    const auto name = names.find(i);
+    writer.Name(program.body->input(i), name != names.end() ? name->second : up ? "up" : "y");
   }
+  writer.Name(y, "y");
   return writer.Return(Unrounded(program));
-}
-
-std::string BodyText(const EpilogueProgram& program, const std::map<int, std::string>& names) {
-  std::vector<std::string> leaves;
-  for (size_t i = 0; i < program.leaves.size(); ++i) {
-    const LeafKind kind = program.leaves[i];
-    leaves.push_back(kind == LeafKind::kValue ? "y"
-                     : kind == LeafKind::kUp  ? "up"
-                                              : names.at(static_cast<int>(i)));
-  }
-  return ReturnText(program, leaves);
 }
 
 const char* ActivationName(Activation activation, bool f32) {

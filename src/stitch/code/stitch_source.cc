@@ -31,14 +31,6 @@ struct Shared {
   std::vector<Member> members;
 };
 
-std::string Includes(const Chain& body) {
-  std::string text;
-  for (const std::string& header : StitchHeaders(body)) {
-    absl::StrAppend(&text, "#include \"", header, "\"\n");
-  }
-  return text;
-}
-
 std::string OperandName(int index) { return absl::StrCat("operand", index); }
 
 std::string PointerName(const Chain& body, size_t index) {
@@ -158,12 +150,12 @@ absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
   }
   SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(code, program).Write());
   const StitchSchedule& s = code.schedule;
-  return absl::StrCat("// ", code.Text(), "\n", Includes(*code.body), "\nnamespace sinter {\n\n",
-                      "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
-                      "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ",
-                      s.blocks_per_sm, ")\n", kStitchEntry, "(",
-                      StitchParameters(code, program.phases.size() > 1), ") {\n",
-                      StitchPrologue(code, program), phases, "}\n\n}  // namespace sinter\n");
+  return absl::StrCat(
+      "// ", code.Text(), "\n", IncludesText(StitchHeaders(*code.body)), "\nnamespace sinter {\n\n",
+      "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
+      "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ", s.blocks_per_sm,
+      ")\n", kStitchEntry, "(", StitchParameters(code, program.phases.size() > 1), ") {\n",
+      StitchPrologue(code, program), phases, "}\n\n}  // namespace sinter\n");
 }
 
 absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
@@ -178,7 +170,8 @@ absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
       "extern \"C\" __global__ void __launch_bounds__($1, $2)\n$3($4) {\n"
       "  wait_for_predecessors();\n  launch_dependents();\n$5}\n\n}  // namespace sinter\n",
       code.Text(), code.schedule.block_threads, code.schedule.blocks_per_sm, kStitchEntry,
-      absl::StrJoin(parameters, ",\n    "), packer.Ranges(), Includes(*code.body));
+      absl::StrJoin(parameters, ",\n    "), packer.Ranges(),
+      IncludesText(StitchHeaders(*code.body)));
 }
 
 namespace {

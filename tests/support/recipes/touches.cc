@@ -266,21 +266,13 @@ class Lister {
 
   void Collective(const CollectiveProblem& p, const CollectiveSchedule& s) {
     const int64_t rows = p.fixed_rows > 0 ? p.fixed_rows : pass_.m * p.rows_per_m;
-    const auto matrix = [&](const char* name, Kind kind, DType dtype, int parts) {
-      Pointer(name, Next(), kind, dtype, {{rows * p.columns * parts, 1}});
-    };
     ++arg_;  // the room
-    if (s.pushed > 0) {
-      ++arg_;  // x comes through the room
-    } else {
-      matrix("x", Kind::kRead, p.element, p.PartsOfX());
+    for (const CollectiveOperand& operand : OperandsOf(p)) {
+      const ArgSlot& slot = Next();
+      if (s.pushed > 0 && operand.name == "x") continue;  // it comes through the room
+      Pointer(operand.name, slot, operand.stored ? Kind::kWrite : Kind::kRead, operand.dtype,
+              {{p.columns * (operand.parts > 0 ? rows * operand.parts : 1), 1}});
     }
-    if (p.residual) matrix("residual", Kind::kRead, p.result, 1);
-    if (p.norm) {
-      Pointer("gamma", Next(), Kind::kRead, p.result, {{p.columns, 1}});
-      matrix("norm", Kind::kWrite, p.result, 1);
-    }
-    if (p.keeps) matrix("out", Kind::kWrite, p.result, p.PartsOfOut());
   }
 
   const KernelSpec& spec_;

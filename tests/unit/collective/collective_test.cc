@@ -1,20 +1,22 @@
 // Sums and gathers over ranks as the host sees them: bounds, slots, times, source and launch.
 #include "src/collective/collective.h"
 
+#include "tests/support/collective_programs.h"
 #include "tests/support/test.h"
 
 namespace sinter {
 namespace {
 
 CollectiveProblem Layer(int ranks = 2) {
-  return CollectiveProblem{.ranks = ranks, .columns = 8192, .residual = true, .rounded = true};
+  CollectiveProblem p{.ranks = ranks, .columns = 8192};
+  testing::AddResidual(&p);
+  return p;
 }
 
 CollectiveProblem LayerWithNorm(int64_t columns) {
   CollectiveProblem p = Layer();
   p.columns = columns;
-  p.norm = true;
-  p.eps = 1e-6;
+  testing::AddNorm(&p);
   return p;
 }
 
@@ -25,6 +27,7 @@ TEST(AllReduce, WhatNoKernelComputesIsNamed) {
   p.columns = 12;
   EXPECT_TRUE(Says(CheckCollective(p, s), "columns is 12, must be a multiple of 8"));
   p.element = p.result = DType::kF32;
+  testing::AddResidual(&p);
   EXPECT_TRUE(CheckCollective(p, s).ok());
   p.element = DType::kE4M3;
   EXPECT_TRUE(Says(CheckCollective(p, s), "e4m3, must be floating"));
@@ -32,7 +35,7 @@ TEST(AllReduce, WhatNoKernelComputesIsNamed) {
   EXPECT_TRUE(Says(CheckCollective(Layer(), {false, 100, 1}), "threads is 100"));
   // Each rank adds its own residual, so owners cannot add it for all.
   p = Layer();
-  p.rounded = false;
+  testing::AddResidual(&p, false);
   EXPECT_TRUE(CheckCollective(p, {false, 256, 1}).ok());
   EXPECT_TRUE(Says(CheckCollective(p, {true, 256, 1}), "must be one-shot"));
 }
@@ -46,6 +49,7 @@ TEST(AllReduce, RowsOfALaunchFitIntoASlot) {
           CollectiveProblem p = Layer(ranks);
           p.columns = columns;
           p.result = result;
+          testing::AddResidual(&p);
           const CollectiveSchedule s{two_shot, 128, 64};
           constexpr int64_t kSlot = 1 << 20;
           const int64_t rows = MostCollectiveRows(p, s, kSlot);
@@ -187,9 +191,10 @@ TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
   EXPECT_EQ(recipe.args[3].int_value, 0) << "and the same workspace";
   EXPECT_EQ(recipe.args[4].kind, ArgKind::kPlan);
   EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
-  EXPECT_THAT(SourceOf(p, s), HasSubstr("kResidual = true, kNorm = false"));
-  p.residual = false;
-  EXPECT_THAT(SourceOf(p, s), Not(HasSubstr("void* residual")));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("struct Program {"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("using NormProgram = NoProgram;"));
+  p.program = {};
+  EXPECT_THAT(SourceOf(p, s), Not(HasSubstr("void* leaf")));
   EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}})->args.size(), 5u);
   p.fixed_rows = 3;
   EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}})->args.back().int_value, 3);
@@ -206,14 +211,14 @@ TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
                    "columns of a norm is 16392, must be at most 16384"));
   EXPECT_FALSE(CheckCollective(LayerWithNorm(8192), {false, 128, 4}).ok());
   CollectiveProblem p = LayerWithNorm(8192);
-  p.rounded = false;  // each rank adds its own residual to what owners send
+  testing::AddResidual(&p, false);  // each rank adds its own to what owners send
   EXPECT_FALSE(CheckCollective(p, {true, 512, 4}).ok());
-  p.rounded = true;
+  testing::AddResidual(&p);
   EXPECT_TRUE(CheckCollective(p, {true, 512, 4}).ok());
-  p.norm_rounded = true;
+  testing::AddNorm(&p, true);
   EXPECT_TRUE(CheckCollective(p, s).ok());
-  p.element = p.result = DType::kF32;
-  EXPECT_TRUE(Says(CheckCollective(p, s), "norm_rounded is true"));
+  p.norm = false;
+  EXPECT_TRUE(Says(CheckCollective(p, s), "norm is false, must be true: it has a program"));
   p = LayerWithNorm(8192);
   p.ranks = 8;
   EXPECT_TRUE(Says(CheckCollective(p, s), "ranks of a norm is 8, must be at most 4"));
@@ -231,6 +236,27 @@ TEST(AllReduce, ANormIsOfRowsThatABlockHolds) {
     }
     EXPECT_EQ(best(1024).front().schedule.two_shot, ranks > 2);
   }
+}
+
+// Programs of other ops: what they read, and how much more a thread holds.
+TEST(AllReduce, AProgramReadsMatricesAndVectorsOfTheResultsType) {
+  const CollectiveSchedule s{false, 256, 8};
+  CollectiveProblem p{.ranks = 2, .columns = 8192};
+  const auto program = [&](const char* text) {
+    p.program = testing::CollectiveProgram(text, p.result);
+    return CheckCollective(p, s);
+  };
+  EXPECT_TRUE(program("f32(bf16(y)) * 0.5 + f32(c) + f32(r)").ok());
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kLeaves = 2, kMatrices = 2"));
+  const LaunchRecipe recipe = *RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}});
+  EXPECT_EQ(recipe.args[2].int_value, 0) << "a vector has no rows";
+  EXPECT_EQ(recipe.args[3].int_value, 16384);
+  EXPECT_LT(CollectiveResidents(p, 256), CollectiveResidents(Layer(), 256));
+  EXPECT_TRUE(CheckCollective(p, {true, 256, 8}).ok());
+  EXPECT_TRUE(program("y * f32(c)").ok());
+  EXPECT_FALSE(CheckCollective(p, {true, 256, 8}).ok()) << "owners send rounded sums";
+  p.result = DType::kF16;
+  EXPECT_TRUE(Says(CheckCollective(p, s), "program is mul(y,to_f32(c1)), must be of one result"));
 }
 
 // Two-shot sums with norms: a rank owns whole rows.
@@ -256,10 +282,10 @@ TEST(AllReduce, ANormsSourceAndLaunchAgreeOnArguments) {
   EXPECT_EQ(recipe.args[3].int_value, 0) << "gamma has no rows";
   EXPECT_EQ(recipe.args[4].int_value, 16384);
   EXPECT_THAT(SourceOf(p, s), HasSubstr("kEps = 0x1.0c6f7ap-20f"));
-  EXPECT_THAT(SourceOf(p, s), HasSubstr("residual, gamma, out, normed, rows"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("{leaf0, leaf1, }, out, normed, rows"));
   p.keeps = false;
   EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}, {3, 0}})->args.size(), 7u);
-  EXPECT_THAT(SourceOf(p, s), HasSubstr("residual, gamma, nullptr, normed, rows"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("{leaf0, leaf1, }, nullptr, normed, rows"));
 }
 
 CollectiveProblem Parts(CollectiveKind kind, bool by_rows, int ranks = 2) {
@@ -288,7 +314,7 @@ TEST(Parts, WhatNoKernelComputesIsNamed) {
   p.columns = 8;
   EXPECT_TRUE(Says(CheckCollective(p, s), "all_gather: columns is 8, must be a multiple of 16"));
   p = Parts(kGather, false);
-  p.residual = true;
+  testing::AddResidual(&p);
   EXPECT_TRUE(Says(CheckCollective(p, s), "must be what the ranks have"));
   p = Layer();
   p.by_rows = true;
@@ -330,12 +356,12 @@ TEST(Parts, SourceAndLaunchAgreeOnArguments) {
   p.columns *= 2;
   EXPECT_THAT(SourceOf(p, s), HasSubstr("kRowVectors = 512")) << "vectors of any type";
   p = Parts(kScatter, true);
-  p.residual = p.rounded = true;
+  testing::AddResidual(&p);
   recipe = *RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}});
   EXPECT_EQ(recipe.entry, "sinter_reduce_scatter");
   EXPECT_EQ(recipe.args[1].int_value, 2 * 8192);
   EXPECT_EQ(recipe.args[3].int_value, 8192);
-  EXPECT_THAT(SourceOf(p, s), HasSubstr("kScatter = true, kRounded = true"));
+  EXPECT_THAT(SourceOf(p, s), HasSubstr("kScatter = true, kNorm = false"));
   p.by_rows = false;
   p.rows_per_m = 5;
   EXPECT_EQ(RecipeOf(p, s, {{0, 0}, {1, 0}, {2, 0}})->rows_per_m, 5);

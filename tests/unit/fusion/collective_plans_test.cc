@@ -1,6 +1,7 @@
 // Sums and gathers over ranks in plans: the ops that their kernel fuses, plans read back from their
 // decisions and equal on all ranks, and the refusals with their messages.
 #include "src/plan/collective_family.h"
+#include "tests/support/collective_programs.h"
 #include "tests/support/split_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 
@@ -37,6 +38,12 @@ std::vector<CollectiveProblem> SumsOf(const Plan& plan) {
   return found;
 }
 
+// The programs after the sum and after its norm, as text.
+std::string ProgramsOf(const CollectiveProblem& p) {
+  return absl::StrCat(ToString(p.program), " ", ToString(p.norm_program));
+}
+bool HasResidual(const CollectiveProblem& p) { return p.program.Reads(LeafKind::kMatrix); }
+
 TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
   for (const char* form : {"dtype=bf16", "dtype=f16", "dtype=f32", "residual=1 dtype=bf16",
                            "residual=1 dtype=f16", "residual=1 dtype=f32"}) {
@@ -51,8 +58,12 @@ TEST(CollectivePlans, ASumIsOneKernelWithItsResidual) {
       EXPECT_EQ(sums[0].columns, 256);
       EXPECT_EQ(sums[0].fixed_rows, 0);
       EXPECT_EQ(sums[0].element, sums[0].result);
-      EXPECT_EQ(sums[0].residual, absl::string_view(form).find("residual") == 0);
-      EXPECT_EQ(sums[0].rounded, sums[0].residual);
+      const DType dtype = sums[0].element;
+      const bool residual = absl::string_view(form).find("residual") == 0;
+      const std::string sum =
+          dtype == DType::kF32 ? "y" : absl::StrCat("to_f32(to_", NameOf(dtype), "(y))");
+      EXPECT_EQ(ProgramsOf(sums[0]),
+                residual ? absl::StrCat("add(", sum, ",r) none") : "none none");
     }
   }
 }
@@ -62,10 +73,11 @@ TEST(CollectivePlans, ALayerIsAProductAndASumWithItsNorm) {
   ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
   const std::vector<CollectiveProblem> sums = SumsOf(plan);
   ASSERT_EQ(sums.size(), 1u);
-  EXPECT_TRUE(sums[0].residual);
+  EXPECT_TRUE(HasResidual(sums[0]));
   EXPECT_TRUE(sums[0].norm);
   EXPECT_TRUE(sums[0].keeps);
   EXPECT_EQ(sums[0].eps, static_cast<double>(1e-6f));
+  EXPECT_EQ(ProgramsOf(sums[0]), "add(to_f32(to_bf16(y)),r) mul(y,c1)");
   for (const int ranks : {4, 8}) {
     const Plan many = ExpectPlans(
         testing::ChainOfLine(absl::StrCat("row_parallel m=M n=1024 k=512 ranks=", ranks)));
@@ -116,7 +128,8 @@ TEST(CollectivePlans, NormsThatRoundBeforeGammaAreTaken) {
           ranks, norm));
       ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
       EXPECT_TRUE(SumsOf(plan).at(0).norm);
-      EXPECT_TRUE(SumsOf(plan).at(0).norm_rounded);
+      const CollectiveProblem p = SumsOf(plan).at(0);
+      EXPECT_GE(RoundedValue(p.norm_program, p.result), 0) << ProgramsOf(p);
     }
   }
 }
@@ -131,8 +144,34 @@ TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
     const CollectiveProblem p = SumsOf(plan).at(0);
     EXPECT_EQ(p.element, DType::kF32);
     EXPECT_EQ(p.result, DType::kBF16);
-    EXPECT_TRUE(p.residual);
-    EXPECT_EQ(p.rounded, before);
+    EXPECT_EQ(ToString(p.program),
+              before ? "add(to_f32(to_bf16(y)),to_f32(r))" : "add(y,to_f32(r))");
+  }
+}
+
+// Ops after a sum, and after its norm, that are one kernel with it. A bias, a scale or a norm may
+// stand before the residual.
+TEST(CollectivePlans, ElementWiseOpsAfterASumAndItsNormAreTaken) {
+  const struct {
+    const char *ops, *programs;
+  } cases[] = {
+      {"bf16(f32(sum) + $1)", "add(to_f32(to_bf16(y)),to_f32(c1)) none"},
+      {"bf16(f32(bf16($1 + f32(sum))) + $0)",
+       "add(to_f32(to_bf16(add(to_f32(to_bf16(y)),to_f32(c1)))),to_f32(r)) none"},
+      {"bf16($0 + f32(sum) * 0.25)", "add(mul(to_f32(to_bf16(y)),0.25),to_f32(r)) none"},
+      {"bf16($0 - f32(sum))", "sub(to_f32(r),to_f32(to_bf16(y))) none"},
+      {"bf16($0 + f32(bf16(rmsnorm(sum, 1e-6, {const bf16[512]}))))",
+       "none add(to_f32(to_bf16(mul(y,c1))),to_f32(r))"},
+  };
+  for (const auto& one : cases) {
+    for (const int ranks : {2, 4}) {
+      SCOPED_TRACE(one.ops);
+      const Plan plan = ExpectPlans(ReadChain(
+          "sum = all_reduce({bf16[M,512]}, $0); out $1", ranks,
+          absl::Substitute(one.ops, "f32({bf16[M,512]})", "spread(f32({const bf16[512]}), sum)")));
+      ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+      EXPECT_EQ(ProgramsOf(SumsOf(plan).at(0)), one.programs);
+    }
   }
 }
 
@@ -140,11 +179,11 @@ TEST(CollectivePlans, CastsAroundAnF32SumAreTaken) {
 TEST(CollectivePlans, WhatOthersReadIsStored) {
   const Plan other_type =
       ExpectPlans(ReadChain("x: bf16[M,64]; r: f32[M,64]; out f32(all_reduce(x, 2)) + r"));
-  EXPECT_FALSE(SumsOf(other_type).at(0).residual);
+  EXPECT_FALSE(HasResidual(SumsOf(other_type).at(0)));
   EXPECT_EQ(other_type.kernels.size(), 2u) << other_type.ToText();
   const Plan given_out =
       ExpectPlans(ReadChain("x, r: bf16[M,64]; y = all_reduce(x, 2); out y, bf16(y + r)"));
-  EXPECT_FALSE(SumsOf(given_out).at(0).residual);
+  EXPECT_FALSE(HasResidual(SumsOf(given_out).at(0)));
 }
 
 TEST(CollectivePlans, RowsMayBeConstantAndLieInMoreAxes) {
@@ -173,7 +212,7 @@ TEST(CollectivePlans, TheSumsOfADecodersLayerTakeTheirNorms) {
   const std::vector<CollectiveProblem> sums = SumsOf(plan);
   ASSERT_EQ(sums.size(), 2u);
   for (const CollectiveProblem& p : sums) {
-    EXPECT_TRUE(p.residual);
+    EXPECT_TRUE(HasResidual(p));
     EXPECT_TRUE(p.norm);
     EXPECT_TRUE(p.keeps);
   }
@@ -385,7 +424,7 @@ TEST(CollectivePlans, ALayerOfRowsIsTwoProductsAGatherAndAScatter) {
                 "out sum, bf16(rmsnorm(sum, 1e-6, gamma))"));
   const std::vector<CollectiveProblem> found = SumsOf(plan);
   ASSERT_EQ(found.size(), 2u) << plan.ToText();
-  EXPECT_TRUE(found[1].residual);
+  EXPECT_TRUE(HasResidual(found[1]));
   EXPECT_TRUE(found[1].norm);
   EXPECT_LE(plan.kernels.size(), 4u) << plan.ToText();
   EXPECT_THAT(plan.ToText(), HasSubstr("reduce_scatter of rows ranks=2 bf16[M,256]"));
@@ -428,13 +467,9 @@ TEST(CollectivePlans, RefusalsSayTheWayOut) {
 
 TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   const CollectiveKernels family;
-  CollectiveProblem p{.ranks = 4,
-                      .columns = 64,
-                      .residual = true,
-                      .rounded = true,
-                      .norm = true,
-                      .eps = 1e-5,
-                      .fixed_rows = 7};
+  CollectiveProblem p{.ranks = 4, .columns = 64, .fixed_rows = 7};
+  testing::AddResidual(&p);
+  testing::AddNorm(&p, true);
   ByteWriter w;
   p.Write(w);
   const std::string bytes = w.Take();
@@ -454,7 +489,7 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   const CollectiveSchedule pushed{false, 512, 33, 4};
   std::string of_pushed = family.BytesOf(pushed);
   EXPECT_EQ(*family.ScheduleFrom(of_pushed), pushed);
-  of_pushed.back() = 0;
+  of_pushed.back() = 1;
   EXPECT_FALSE(family.ScheduleFrom(of_pushed).ok());
   EXPECT_FALSE(family.ScheduleFrom(family.BytesOf(s).substr(1)).ok());
   EXPECT_FALSE(family.ScheduleFrom("").ok());

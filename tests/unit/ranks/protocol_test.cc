@@ -47,6 +47,11 @@ TEST(TwoRanks, HaveTheSumsOfTheTwoShotForm) {
   ExpectRight<2, Form::kTwoShot>({.calls = 2, .pieces = 1}, {{kTwoRows, kTwoRows}});
 }
 
+// Owners send sums, to which each rank adds its own residual and a vector of columns.
+TEST(TwoRanks, ReadMatricesAndVectorsInAProgram) {
+  ExpectRight<2, Form::kVector>({.calls = 2, .pieces = 1}, {{kTwoRows, kTwoRows}});
+}
+
 // A row has one owner; each rank adds its own residual and makes the norms of all rows.
 TEST(TwoRanks, HaveTheNormsOfTheTwoShotForm) {
   ExpectRight<2, Form::kNorm>({.calls = 2, .pieces = 1}, {{kTwoRows, kTwoRows}});

@@ -42,6 +42,7 @@ constexpr int kSlotVectors = 4, kMaxRows = 2, kVectorElements = 8;
 constexpr uint64_t kTimeout = 100;  // less than a step of the explorer's clock
 
 // kHalfPushed: the kernel before the sum pushes the first vector of each row, the sum the second.
+// kVector: two shots, whose program also reads a vector of columns, of ones.
 // kNorm: two shots of rows of two vectors, with their norms. kOneShotNorm: one shot of such rows.
 enum class Form {
   kOneShot,
@@ -50,6 +51,7 @@ enum class Form {
   kGather,
   kPushed,
   kHalfPushed,
+  kVector,
   kNorm,
   kOneShotNorm
 };
@@ -65,12 +67,30 @@ struct Config {
   static constexpr int kRowVectors = 1;  // of a gather
   using Element = BFloat16;
   using Result = Result_;
-  static constexpr bool kTwoShot = kForm == Form::kTwoShot || kForm == Form::kNorm;
+  static constexpr bool kTwoShot =
+      kForm == Form::kTwoShot || kForm == Form::kVector || kForm == Form::kNorm;
   static constexpr bool kScatter = kForm == Form::kScatter;
   static constexpr int kPushedColumns = kForm == Form::kPushed       ? kColumns
                                         : kForm == Form::kHalfPushed ? kVectorElements
                                                                      : 0;
-  static constexpr bool kRounded = kTwoShot, kResidual = true, kByRows = kByRows_;
+  static constexpr bool kByRows = kByRows_;
+  struct Program {
+    static constexpr int kFirst = 0, kLeaves = kForm == Form::kVector ? 2 : 1, kMatrices = 1;
+    static constexpr bool kApplies = true, kRounded = kTwoShot;
+    template <class Leaf>
+    static float apply(float y, const Leaf& leaf) {
+      return kLeaves == 2 ? y + leaf(0) + leaf(1) : y + leaf(0);
+    }
+  };
+  struct TimesGamma {
+    static constexpr int kFirst = 1, kLeaves = 1, kMatrices = 0;
+    static constexpr bool kApplies = true, kRounded = false;
+    template <class Leaf>
+    static float apply(float y, const Leaf& leaf) {
+      return y * leaf(0);
+    }
+  };
+  using NormProgram = std::conditional_t<kNorm, TimesGamma, NoProgram>;
 };
 
 // The calls of each rank: rows and plan of each call. All calls are equal by default.
@@ -199,8 +219,10 @@ class World {
     } else if constexpr (kForm == Form::kGather) {
       all_gather<Own>({control(rank), x_[rank][call], own.out, rows, calls.digest});
     } else {
-      all_reduce<Own>({control(rank), x_[rank][call], own.residual, own.gamma, own.out, own.normed,
-                       rows, calls.digest});
+      AllReduceArguments args{control(rank), x_[rank][call], {}, own.out, own.normed};
+      args.leaves[0] = own.residual, args.leaves[1] = own.gamma;
+      args.rows = rows, args.digest = calls.digest;
+      all_reduce<Own>(args);
     }
   }
 
@@ -248,7 +270,7 @@ class World {
 
   static float Want(int rank, int call, int row, int i, int part) {
     if (kForm == Form::kGather) return XOf(part, call, row, i);
-    float sum = ResidualOf(rank, row, i);
+    float sum = ResidualOf(rank, row, i) + (kForm == Form::kVector ? 1 : 0);
     for (int r = 0; r < kRanks; ++r)
       sum += XOf(r, call, row, i, kForm == Form::kScatter ? rank : 0);
     return sum;
