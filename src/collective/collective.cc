@@ -19,6 +19,18 @@ constexpr int64_t kMostRowsPerM = int64_t{1} << 20;
 constexpr int kMostRanksOfNorm = 4;      // of eight, kernels spilled
 constexpr int64_t kMostPartsOfNorm = 4;  // of a row, all of whose results a thread holds
 
+// Measured on two H100s with NVLink 4, in graphs without programmatic edges, in one shot and in
+// two: 16 KiB takes 4.0 and 5.3 us, 1 MiB takes 7.3 and 8.0, 16 MiB takes 55 and 52. Eight blocks
+// fill the link.
+constexpr double kTripUs = 1.3;
+constexpr double kBlockLinkBytesPerUs = 45e3;
+constexpr double kNormUs = 0.4;  // a sum over the block
+constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
+// Measured on two H200s for 16 KiB to 2 MiB: how much less a pushed sum takes than one of x in
+// memory, besides what the product hides.
+constexpr double kPushedGainUs = 0.5;
+constexpr int64_t kRowsOfWideBlocks = 64;  // above them more threads of a norm were slower
+
 bool IsTaken(CollectiveKind kind, DType dtype) {
   return IsFloat(dtype) || (kind == CollectiveKind::kAllGather && dtype == DType::kE4M3);
 }
@@ -49,8 +61,8 @@ absl::Status CheckKind(const CollectiveProblem& p, const CollectiveSchedule& s) 
 absl::Status CheckEnd(const CollectiveProblem& p, const EpilogueProgram& program) {
   const std::vector<int> leaves = program.OperandInputs();
   const bool fits = std::all_of(leaves.begin(), leaves.end(), [&](int leaf) {
-    return program.TypeOf(leaf) == p.result && !program.Reads(LeafKind::kNumber) &&
-           !program.Reads(LeafKind::kRow);
+    const LeafKind kind = program.leaves[static_cast<size_t>(leaf)];
+    return program.TypeOf(leaf) == p.result && kind <= LeafKind::kMatrix;
   });
   const size_t most = p.ranks > 4 ? 1 : 2;  // of eight ranks, kernels spilled
   if (fits && leaves.size() <= most && program.aux_results() == 0) {
@@ -94,8 +106,10 @@ int64_t RegistersOf(const CollectiveProblem& p, int threads, int64_t together) {
   const int64_t of_all = p.ranks <= 2 ? 36 : 48;
   return of_all + together * (in * p.ranks + out * 3 + more + 8) + (parts - together) * out;
 }
-int64_t RegistersOf(const CollectiveProblem& p, int threads) {
-  return RegistersOf(p, threads, PartsTogether(p, threads));
+
+// What blocks take in turns: rows with their norms, or parts of rows.
+int64_t UnitsOfRow(const CollectiveProblem& p, const CollectiveSchedule& s) {
+  return p.norm ? 1 : CollectiveParts(p, s);
 }
 
 }  // namespace
@@ -106,13 +120,12 @@ int64_t CollectiveProblem::ChunkElements() const {
 
 ValueId RoundedValue(const EpilogueProgram& program, DType result) {
   if (!program.present()) return -1;
-  const ValueId value = program.body->input(program.InputsOf(LeafKind::kValue)[0]);
+  const Chain& body = *program.body;
+  const ValueId value = body.input(program.InputsOf(LeafKind::kValue)[0]);
   if (result == DType::kF32) return value;
-  const ValueId user = Users(*program.body).Only(value);
-  return user >= 0 && program.body->op(user).kind == OpKind::kCast &&
-                 program.body->op(user).type.dtype == result
-             ? user
-             : -1;
+  const ValueId user = Users(body).Only(value);
+  const bool casts = user >= 0 && body.op(user).kind == OpKind::kCast;
+  return casts && body.op(user).type.dtype == result ? user : -1;
 }
 
 std::vector<CollectiveOperand> OperandsOf(const CollectiveProblem& p) {
@@ -155,7 +168,8 @@ std::string CollectiveSchedule::ToString() const {
 }
 
 int CollectiveResidents(const CollectiveProblem& p, int threads) {
-  return static_cast<int>(std::max<int64_t>(1, kRegisters / (RegistersOf(p, threads) * threads)));
+  return static_cast<int>(std::max<int64_t>(
+      1, kRegisters / (RegistersOf(p, threads, PartsTogether(p, threads)) * threads)));
 }
 
 int64_t CollectiveParts(const CollectiveProblem& p, const CollectiveSchedule& s) {
@@ -226,7 +240,7 @@ absl::Status CheckCollective(const CollectiveProblem& p, const CollectiveSchedul
     return Refuse(p, "columns of a norm", absl::StrCat(p.columns),
                   absl::StrCat("at most ", kMostPartsOfNorm * s.threads * p.ChunkElements()));
   }
-  if (p.norm && RegistersOf(p, s.threads) * s.threads > kRegisters) {
+  if (p.norm && RegistersOf(p, s.threads, PartsTogether(p, s.threads)) * s.threads > kRegisters) {
     return Refuse(p, "threads of a norm", absl::StrCat(s.threads),
                   absl::StrCat("fewer over ", p.ranks, " ranks"));
   }
@@ -288,27 +302,6 @@ absl::Status CheckSchedule(const CollectiveProblem& p, const CollectiveSchedule&
 }
 
 // Schedules and times.
-
-namespace {
-
-// Measured on two H100s with NVLink 4, in graphs without programmatic edges, in one shot and in
-// two: 16 KiB takes 4.0 and 5.3 us, 1 MiB takes 7.3 and 8.0, 16 MiB takes 55 and 52. Eight blocks
-// fill the link.
-constexpr double kTripUs = 1.3;
-constexpr double kBlockLinkBytesPerUs = 45e3;
-constexpr double kNormUs = 0.4;  // a sum over the block
-constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
-// Measured on two H200s for 16 KiB to 2 MiB: how much less a pushed sum takes than one of x in
-// memory, besides what the product hides.
-constexpr double kPushedGainUs = 0.5;
-constexpr int64_t kRowsOfWideBlocks = 64;  // above them more threads of a norm were slower
-
-// What blocks take in turns: rows with their norms, or parts of rows.
-int64_t UnitsOfRow(const CollectiveProblem& p, const CollectiveSchedule& s) {
-  return p.norm ? 1 : CollectiveParts(p, s);
-}
-
-}  // namespace
 
 absl::StatusOr<Prediction> PredictSchedule(const CollectiveProblem& p, const CollectiveSchedule& s,
                                            int64_t m, const DeviceModel& model) {

@@ -25,11 +25,8 @@ class Finder {
     p.kind = KindOf(op);
     p.ranks = op.ranks;
     p.element = p.result = op.type.dtype;
-    if (p.kind == CollectiveKind::kAllReduce) {
-      SINTER_RETURN_IF_ERROR(SetExtents(op, &p));
-    } else {
-      SINTER_RETURN_IF_ERROR(SetExtentsOfParts(op, &p));
-    }
+    SINTER_RETURN_IF_ERROR(p.kind == CollectiveKind::kAllReduce ? SetExtents(op, &p)
+                                                                : SetExtentsOfParts(op, &p));
     found.values = {id};
     found.inputs = {OperandOf(id, &found)};
     SINTER_RETURN_IF_ERROR(CheckContiguous(found.inputs[0]));

@@ -45,11 +45,6 @@ std::string SumConfig(const CollectiveProblem& p, const CollectiveSchedule& s) {
          ProgramText(p.norm_program, p.result, p.program.OperandInputs().size(), "NormProgram");
 }
 
-std::string GatherConfig(const CollectiveProblem& p) {
-  return absl::StrCat("  static constexpr int kRowVectors = ", p.columns / p.ChunkElements(),
-                      ";\n");
-}
-
 }  // namespace
 
 std::string CollectiveEntry(const CollectiveProblem& p) {
@@ -78,8 +73,10 @@ std::string SourceOf(const CollectiveProblem& p, const CollectiveSchedule& s) {
       "\nnamespace sinter {\n\nstruct Config {\n  static constexpr int kRanks = ", p.ranks,
       ", kThreads = ", s.threads, ", kAhead = ", kAhead,
       ";\n  static constexpr bool kByRows = ", BoolText(p.by_rows), ";\n",
-      gathers ? GatherConfig(p) : SumConfig(p, s), "};\n\n",
-      "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
+      gathers ? absl::StrCat("  static constexpr int kRowVectors = ", p.columns / p.ChunkElements(),
+                             ";\n")
+              : SumConfig(p, s),
+      "};\n\n", "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
       CollectiveResidents(p, s.threads), ")\n", CollectiveEntry(p), "(GroupControl* group, ",
       parameters, "u64 plan, int rows) {\n  ", call, "\n}\n\n}  // namespace sinter\n");
 }
