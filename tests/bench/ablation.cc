@@ -1,7 +1,6 @@
 #include "tests/bench/ablation.h"
 
 #include "absl/algorithm/container.h"
-#include "src/product/dataflow/dataflow.h"
 #include "tests/bench/statistics.h"
 
 namespace sinter::bench {

@@ -1,6 +1,5 @@
 #include "tests/bench/case_parts.h"
 
-#include "src/chain/chain.h"
 #include "src/fusion/fusion.h"
 #include "tests/support/plan_of_products.h"
 

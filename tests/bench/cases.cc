@@ -1,8 +1,5 @@
 #include "tests/bench/cases.h"
 
-#include "src/chain/chain.h"
-#include "src/product/sequence.h"
-
 namespace sinter::bench {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "tests/bench/graph_schedules.h"
 
-#include "src/base/dtype.h"
 #include "src/reference/rows.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/bench/measure_graph.h"

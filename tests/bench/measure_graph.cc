@@ -1,8 +1,6 @@
 #include "tests/bench/measure_graph.h"
 
-#include "src/fusion/fusion.h"
 #include "tests/bench/graph_check.h"
-#include "tests/bench/graph_data.h"
 #include "tests/bench/runnable.h"
 
 namespace sinter::bench {

@@ -1,6 +1,5 @@
 // Host time of a launch compared with the driver's own calls for the same kernels.
 #include "runtime/launch/binding.h"
-#include "tests/bench/graph_data.h"
 #include "tests/bench/host_launch.h"
 #include "tests/bench/modes.h"
 

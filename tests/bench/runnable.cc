@@ -1,7 +1,5 @@
 #include "tests/bench/runnable.h"
 
-#include "src/base/dtype.h"
-#include "src/base/numbers.h"
 #include "src/engine/bound_plan.h"
 
 namespace sinter::bench {

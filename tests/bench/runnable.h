@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/engine/engine.h"
-#include "src/engine/loaded_plan.h"
 #include "tests/bench/graph_data.h"
 
 namespace sinter::bench {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/engine/engine.h"
-#include "src/product/search/search.h"
 #include "tests/bench/check.h"
 #include "tests/bench/graph_data.h"
 #include "tests/bench/results.h"

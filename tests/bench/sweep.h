@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/engine/engine.h"
-#include "src/product/schedule.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/results.h"
 #include "tests/gpu/watchdog.h"

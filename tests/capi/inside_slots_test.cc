@@ -1,9 +1,6 @@
 #include <sched.h>
 
 #include "src/capi/objects.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
-#include "src/plan/plan.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"
 

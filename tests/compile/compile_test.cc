@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/device/device_library.h"
-#include "src/product/operand.h"
 #include "src/standin/stand_in.h"
 #include "tests/compile/kernel_jobs.h"
 #include "tests/compile/kernel_sweep.h"

@@ -1,7 +1,6 @@
 // Attention in every spelling, of odd and even extents, alone and inside a layer, against the
 // float64 reference: outputs and workspace are poisoned before, every element is compared.
 #include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
 #include "src/plan/attention_family.h"
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/stitch_runs.h"

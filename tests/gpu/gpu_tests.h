@@ -2,11 +2,8 @@
 #pragma once
 
 #include "src/engine/bound_plan.h"
-#include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
 #include "src/reference/rows.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/plan_build.h"
-#include "tests/support/chains.h"
 #include "tests/support/on_threads.h"
 #include "tests/support/sequences.h"

@@ -5,7 +5,6 @@
 
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/product/dataflow/dataflow.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/stream_fixture.h"
 

@@ -1,8 +1,6 @@
 // Measuring the GPU: in time, a model file of this device, near the built-in one where there is
 // one; and as a chip without wgmma, whose file plans products.
 #include "absl/strings/numbers.h"
-#include "src/base/device_model.h"
-#include "src/normal/normal_form.h"
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/other_chip.h"
 

@@ -1,7 +1,5 @@
 #include "tests/gpu/mutant_plans.h"
 
-#include "src/normal/normal_form.h"
-#include "src/product/matcher.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/sequences.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "src/base/device_model.h"
-#include "src/chain/chain.h"
 #include "src/plan/plan.h"
 #include "tests/gpu/mutations.h"
 

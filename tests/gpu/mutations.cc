@@ -1,7 +1,6 @@
 #include "tests/gpu/mutations.h"
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter::gpu_testing {

@@ -1,9 +1,6 @@
 #include "tests/gpu/other_chip.h"
 
-#include <unistd.h>
-
 #include "src/base/arch.h"
-#include "src/base/status.h"
 #include "tests/support/common.h"
 
 namespace sinter::gpu_testing {

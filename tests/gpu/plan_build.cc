@@ -1,11 +1,8 @@
 #include "tests/gpu/plan_build.h"
 
-#include "src/fusion/fusion.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/mma_family.h"
-#include "src/product/dataflow/dataflow.h"
-#include "src/product/matcher.h"
 #include "src/product/search/space.h"
 #include "src/reference/rows.h"
 #include "tests/support/plan_of_products.h"

@@ -3,7 +3,6 @@
 
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
-#include "src/fusion/fusion.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -1,6 +1,5 @@
 #include "tests/gpu/pushed_layers.h"
 
-#include "src/normal/normal_form.h"
 #include "src/plan/collective_family.h"
 #include "tests/support/product_in.h"
 

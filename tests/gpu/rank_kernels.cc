@@ -1,7 +1,5 @@
 #include "tests/gpu/rank_kernels.h"
 
-#include <unistd.h>
-
 #include "src/device/device_library.h"
 #include "tests/support/collective_programs.h"
 

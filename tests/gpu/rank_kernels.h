@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/collective/collective.h"
-#include "src/engine/rank_group.h"
 #include "tests/gpu/gpu_tests.h"
 #include "tests/gpu/several_gpus.h"
 

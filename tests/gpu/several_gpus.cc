@@ -1,7 +1,5 @@
 #include "tests/gpu/several_gpus.h"
 
-#include <unistd.h>
-
 #include "tests/gpu/gpu_tests.h"
 
 namespace sinter::gpu_testing {

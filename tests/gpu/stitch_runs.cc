@@ -1,7 +1,6 @@
 #include "tests/gpu/stitch_runs.h"
 
 #include "src/engine/bound_plan.h"
-#include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/support/stitch_bytes.h"
 

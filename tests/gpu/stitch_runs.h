@@ -3,7 +3,6 @@
 
 #include "src/stitch/schedule.h"
 #include "tests/bench/graph_check.h"
-#include "tests/bench/graph_data.h"
 #include "tests/bench/runnable.h"
 
 namespace sinter::gpu_testing {

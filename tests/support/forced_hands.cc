@@ -1,8 +1,5 @@
 #include "tests/support/forced_hands.h"
 
-#include <algorithm>
-
-#include "src/stitch/program.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter::testing {

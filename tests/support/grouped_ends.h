@@ -2,10 +2,7 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "src/chain/chain.h"
 #include "src/product/epilogue.h"
 #include "tests/support/read_chain.h"
 

@@ -1,6 +1,5 @@
 #include "tests/support/header_digests.h"
 
-#include "src/base/compile_request.h"
 #include "src/device/device_library.h"
 
 namespace sinter::testing {

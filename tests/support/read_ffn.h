@@ -7,7 +7,6 @@
 #pragma once
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "src/chain/composites.h"
 #include "tests/support/common.h"
 

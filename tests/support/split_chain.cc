@@ -1,7 +1,5 @@
 #include "tests/support/split_chain.h"
 
-#include <vector>
-
 #include "src/chain/builder.h"
 #include "tests/bench/random.h"
 

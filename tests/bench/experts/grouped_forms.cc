@@ -5,12 +5,9 @@
 // search's. Calls repeat in a graph with programmatic edges. Weights should be much larger than
 // L2: all calls share them. Without a GPU it says what is predicted for an H200.
 #include "absl/strings/numbers.h"
-#include "src/base/numbers.h"
 #include "src/chain/problem.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/verify.h"
-#include "src/fusion/fusion.h"
-#include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "tests/gpu/plan_build.h"
 

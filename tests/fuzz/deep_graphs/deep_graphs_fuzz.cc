@@ -2,8 +2,6 @@
 // read again, within bounded time and memory.
 #include <sys/resource.h>
 
-#include "src/plan/kernel_code.h"
-#include "src/stitch/program.h"
 #include "tests/fuzz/target.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/stitch_bytes.h"

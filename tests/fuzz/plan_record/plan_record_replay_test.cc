@@ -1,8 +1,6 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 rewrites the corpus: a record of each of some chains.
 #include "cache/record/record.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
 #include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/plan_record/records.h"

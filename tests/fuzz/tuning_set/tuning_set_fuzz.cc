@@ -2,7 +2,6 @@
 // canonical, and no plan in it is believed for a chain that it is not of.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "absl/strings/str_cat.h"

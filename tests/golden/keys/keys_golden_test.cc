@@ -3,8 +3,6 @@
 // bytes.txt: a line an encoding, its first twelve bytes and its SHA-256.
 #include "absl/strings/escaping.h"
 #include "cache/record/record.h"
-#include "src/base/digest.h"
-#include "src/plan/kernel_code.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/stitch_schedules.h"

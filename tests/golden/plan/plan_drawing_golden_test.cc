@@ -1,7 +1,6 @@
 // Drawings of one plan a dataflow, byte for byte.
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
-#include "src/plan/stitch_family.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_attention.h"

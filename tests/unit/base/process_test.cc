@@ -5,7 +5,6 @@
 #include "src/base/keep_going.h"
 #include "tests/support/child.h"
 #include "tests/support/stack_of.h"
-#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -4,7 +4,6 @@
 #include "cache/record/record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
-#include "src/base/digest.h"
 #include "tests/support/files.h"
 #include "tests/support/small_cubin.h"
 #include "tests/unit/cache/faulty_files.h"

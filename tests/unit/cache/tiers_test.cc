@@ -1,6 +1,5 @@
 #include "cache/tiers/tiers.h"
 
-#include "src/base/fork_local.h"
 #include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {

@@ -2,7 +2,6 @@
 
 #include <future>
 
-#include "cache/store/work_queue.h"
 #include "tests/unit/cache/cache_tests.h"
 
 namespace sinter {

@@ -1,6 +1,5 @@
 // The conversions of chips without e4m3 instructions, against the library's own, bit for bit.
 #include <cmath>
-#include <cstdint>
 
 #include "src/base/dtype.h"
 #include "tests/support/test.h"

@@ -2,7 +2,6 @@
 
 #include "src/engine/keys.h"
 #include "src/engine/loaded_plan.h"
-#include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
 #include "tests/support/product_in.h"
 #include "tests/support/read_chain.h"

@@ -1,6 +1,5 @@
 #include "src/engine/measured_choice.h"
 #include "src/engine/tune.h"
-#include "src/stitch/spec.h"
 #include "tests/support/product_in.h"
 #include "tests/support/sequences.h"
 #include "tests/support/test.h"

@@ -1,5 +1,4 @@
 #include "src/engine/bound_plan.h"
-#include "src/engine/module_cache.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {

@@ -1,5 +1,4 @@
 #include "src/stitch/precision.h"
-#include "src/stitch/program.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {

@@ -1,5 +1,4 @@
 #include "src/base/codec.h"
-#include "src/base/dtype.h"
 #include "tests/unit/engine/engine_tests.h"
 
 namespace sinter {

@@ -1,7 +1,6 @@
 // Descriptions of a plan: levels, runners-up, where a constant comes from; as text and JSON.
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
-#include "src/plan/description.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/timed_plan.h"
 

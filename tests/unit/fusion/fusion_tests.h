@@ -2,10 +2,6 @@
 #pragma once
 
 #include "src/base/launch_recipe.h"
-#include "src/chain/problem.h"
-#include "src/fusion/assembly.h"
-#include "src/fusion/fusion.h"
-#include "src/plan/kernel_code.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/recipes/recipe_check.h"

@@ -2,9 +2,6 @@
 // back from their decisions, and the refusals with their messages.
 #include "tests/unit/fusion/grouped_plans.h"
 
-#include "src/fusion/product_runs.h"
-#include "src/fusion/stitch/stitch_graph.h"
-#include "src/grouped/grouped.h"
 #include "tests/support/grouped_ends.h"
 
 namespace sinter {

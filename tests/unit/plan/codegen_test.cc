@@ -1,6 +1,5 @@
 #include "src/plan/kernel_code.h"
 #include "src/plan/product_family.h"
-#include "src/product/code/kernel_source.h"
 #include "tests/support/chips.h"
 #include "tests/support/refusals.h"
 #include "tests/unit/plan/sample_kernels.h"

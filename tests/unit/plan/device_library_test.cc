@@ -1,8 +1,6 @@
 // What the build embedded: self-contained, layered, and digested as a whole.
 #include "src/device/device_library.h"
 
-#include "src/base/digest.h"
-#include "src/plan/kernel_code.h"
 #include "tests/support/files.h"
 #include "tests/support/regular.h"
 #include "tests/support/test.h"

@@ -1,9 +1,7 @@
 #include "src/plan/kernel_code.h"
 
 #include "src/explain/explain.h"
-#include "src/plan/family.h"
 #include "src/plan/product_family.h"
-#include "src/plan/stitch_family.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/support/sum_family.h"
 #include "tests/unit/plan/sample_kernels.h"

@@ -1,6 +1,5 @@
 #include "src/plan/family.h"
 #include "src/product/schedule_check.h"
-#include "src/stitch/program.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"

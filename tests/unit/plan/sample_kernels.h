@@ -2,7 +2,6 @@
 #pragma once
 
 #include "src/base/launch_recipe.h"
-#include "src/chain/problem.h"
 #include "src/plan/stitch_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/search.h"

@@ -2,7 +2,6 @@
 #include "src/product/matcher.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/refusals.h"
-#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "tests/support/read_chain.h"
 #include "tests/support/refusals.h"
-#include "tests/support/test.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,4 @@
 #include "src/base/refusal.h"
-#include "src/reference/budget.h"
 #include "src/reference/rows.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"

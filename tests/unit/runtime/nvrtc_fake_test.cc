@@ -2,7 +2,6 @@
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/arch.h"
-#include "src/base/digest.h"
 #include "tests/fakes/fake_nvrtc.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,6 @@
 // them, and programs are made in time that is linear in what they hold.
 #include "src/stitch/body_work.h"
 
-#include "src/base/codec.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/unit/stitch/stitch_tests.h"
 

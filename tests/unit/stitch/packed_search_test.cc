@@ -1,6 +1,5 @@
 // Packed kernels: legal, costed no better than their parts allow, alike parts alike.
 #include "src/stitch/body_work.h"
-#include "src/stitch/search/stitch_cost_model.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {

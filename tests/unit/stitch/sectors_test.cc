@@ -1,7 +1,6 @@
 // Sectors: how addresses move with a loop's counter, and what of memory neighbouring threads touch.
 #include "src/stitch/sectors.h"
 
-#include "src/stitch/search/stitch_cost_model.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {

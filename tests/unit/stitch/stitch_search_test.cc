@@ -2,8 +2,6 @@
 
 #include "src/chain/op.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/search/stitch_cost_model.h"
-#include "src/stitch/shared_reads.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {

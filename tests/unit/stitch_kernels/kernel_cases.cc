@@ -2,7 +2,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/named_graphs.h"

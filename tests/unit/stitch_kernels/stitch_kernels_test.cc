@@ -2,7 +2,6 @@
 // SINTER_TEST_LONG=1 runs all of them, else every second one of the random graphs is left out.
 #include "src/engine/verify.h"
 #include "src/reference/reference.h"
-#include "src/stitch/program.h"
 #include "tests/bench/graph_check.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/support/test.h"

@@ -2,7 +2,6 @@
 #include "src/fusion/stitch/explorer.h"
 
 #include "src/fusion/stitch/kernel_choice.h"
-#include "src/fusion/stitch/stitch_graph.h"
 #include "tests/unit/fusion/fusion_tests.h"
 
 namespace sinter {

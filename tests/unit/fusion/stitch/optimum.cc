@@ -2,8 +2,6 @@
 
 #include <glpk.h>
 
-#include "src/fusion/stitch/pattern.h"
-
 namespace sinter::testing {
 namespace {
 

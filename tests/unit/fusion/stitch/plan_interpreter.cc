@@ -1,6 +1,5 @@
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
-#include "src/base/launch_recipe.h"
 #include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/reference/evaluator.h"

@@ -1,7 +1,5 @@
 // Complete plans: kernels, operands, workspace, results; mixed graphs; what is refused.
 #include "src/normal/normal_form.h"
-#include "src/product/search/search.h"
-#include "src/stitch/spec.h"
 #include "tests/support/drawn.h"
 #include "tests/support/named_graphs.h"
 #include "tests/support/sequences.h"
