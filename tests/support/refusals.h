@@ -6,6 +6,7 @@
 //     its message, indented
 #pragma once
 
+#include "tests/support/changed.h"
 #include "tests/support/test.h"
 
 namespace sinter {
@@ -32,6 +33,40 @@ inline std::vector<RefusedInput> RefusalsOf(const std::string& path, const std::
   }
   if (refusals.empty()) throw std::runtime_error(path + " has no section " + section);
   return refusals;
+}
+
+// Each line of a section changes `good`, and the next is the message of the status that `check` has
+// of it: "OK" where it is accepted. `check` accepts `good`.
+template <typename Struct, typename Check>
+void ExpectRefusedChanges(const std::string& path, const std::string& section, const Struct& good,
+                          const Check& check,
+                          absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  EXPECT_OK(check(good));
+  for (const auto& [words, message] : RefusalsOf(path, section)) {
+    const absl::Status status = check(Changed(good, words));
+    EXPECT_EQ(status.ok() ? "OK" : std::string(status.message()), message) << words;
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), code) << words;
+    }
+  }
+}
+
+// A problem and a schedule of it, whose changes are "p.columns=12 s.threads=100".
+template <typename Problem, typename Schedule>
+struct Scheduled {
+  Problem p;
+  Schedule s;
+  SINTER_FIELDS(Scheduled, p, s);
+};
+
+// The same of a schedule and its problem, whatever of them is changed.
+template <typename Problem, typename Schedule, typename Model>
+void ExpectRefusedSchedules(const std::string& path, const std::string& section, const Problem& p,
+                            const Schedule& s, const Model& model) {
+  ExpectRefusedChanges(
+      path, section, Scheduled<Problem, Schedule>{p, s},
+      [&](const auto& of) { return CheckSchedule(of.p, of.s, model); },
+      absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace sinter

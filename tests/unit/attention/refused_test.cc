@@ -6,7 +6,7 @@
 #include "src/plan/plan.h"
 #include "tests/support/attention_chains.h"
 #include "tests/support/read_chain.h"
-#include "tests/support/test.h"
+#include "tests/support/refusals.h"
 
 namespace sinter {
 namespace {
@@ -37,6 +37,8 @@ std::string WhyOf(const Chain& chain) {
   return refused.empty() ? "" : refused.begin()->second;
 }
 
+constexpr char kRefused[] = "tests/unit/attention/refused.txt";
+
 // Attention with another v, with a term, and with further outputs.
 std::string WhyWith(absl::string_view v, absl::string_view term = "",
                     absl::string_view outputs = "") {
@@ -59,37 +61,14 @@ TEST(RefusedAttention, NamesTheOpTheValueAndTheBound) {
   EXPECT_THAT(WhyWith(kV, "", ", bf16(exp(product))"), HasSubstr(", exp) outside reads it"));
 }
 
-TEST(RefusedAttention, HasMoreRowsThanAKernelCounts) {
-  AttentionProblem p = CausalOfM();
-  EXPECT_TRUE(p.Check().ok()) << p.Check();
-  p.rows = 65536;  // 8 batches for each of M, of 1024 sets
-  EXPECT_TRUE(p.Check().ok()) << p.Check();
-  p.batches = 1024;
-  EXPECT_TRUE(Says(p.Check(), "sets of 64 rows in all batches"));
-}
-
-// No chain says so, but a damaged record may.
-TEST(RefusedAttention, HasZerosForLowScoresAlone) {
-  AttentionProblem p = CausalOfM();
-  p.zero_overflowed = true;
-  EXPECT_TRUE(Says(p.Check(), "rows that see no key must be 0, too"));
-  EXPECT_FALSE(AttentionProblem::FromCanonical(p.Canonical()).ok());
-  p.zero_unseen = true;
-  EXPECT_TRUE(p.Check().ok()) << p.Check();
-}
-
-TEST(RefusedAttention, StoresColumnsThatAreNoPairs) {
+TEST(RefusedAttention, IsBeyondBoundsThatItNames) {
   const AttentionProblem good = CausalOfM();
   ASSERT_FALSE(good.out.digits.empty());
-  AttentionProblem p = good;
-  p.out.column = 2;
-  EXPECT_TRUE(Says(p.Check(), "result's column stride 2, must be 1"));
-  p = good;
-  ++p.out.row;
-  EXPECT_TRUE(Says(p.Check(), "must be even"));
-  p = good;
-  ++p.out.digits.front().stride;
-  EXPECT_TRUE(Says(p.Check(), "must be even"));
+  ExpectRefusedChanges(kRefused, "problems", good,
+                       [](const AttentionProblem& p) { return p.Check(); });
+  // No chain says so, but a damaged record may.
+  const AttentionProblem overflowed = Changed(good, "zero_overflowed=true");
+  EXPECT_FALSE(AttentionProblem::FromCanonical(overflowed.Canonical()).ok());
 }
 
 TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
@@ -102,27 +81,11 @@ TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
   EXPECT_TRUE(Says(CheckSchedule(p, s, model), "schedule: grid"));
 }
 
-TEST(RefusedAttention, HasSplitsThatTilesDoNotGive) {
-  const DeviceModel model = *BuiltinModel("h200");
-  AttentionProblem p = CausalOfM();
-  p.keys = 640;
-  AttentionSchedule s;
-  s.block_keys = 64, s.splits = 8, s.grid = 8;
-  EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
-  s.grid = 12;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "grid 12, must be a multiple of the 8 splits"));
-  s.splits = s.grid = 6;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "splits 6, must be a power of two"));
-  s.splits = s.grid = 16;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "splits 16, must be at most the 10 tiles of keys"));
-}
-
-TEST(RefusedAttention, HasClustersThatTheChipLacks) {
+TEST(RefusedAttention, HasSplitsThatTilesOrTheChipDoNotGive) {
   DeviceModel model = *BuiltinModel("h200");
-  AttentionProblem p = CausalOfM();
-  p.keys = 640;
-  AttentionSchedule s;
-  s.block_keys = 64, s.splits = 8, s.grid = 8;
+  const AttentionProblem p = Changed(CausalOfM(), "keys=640");
+  const AttentionSchedule s = Changed(AttentionSchedule(), "grid=8 splits=8");
+  ExpectRefusedSchedules(kRefused, "splits", p, s, model);
   model.resident_clusters[static_cast<size_t>(ClusterIndex(8))] = 0;
   EXPECT_TRUE(Says(CheckSchedule(p, s, model), "splits 8, must be less: the chip has no clusters"));
   EXPECT_OK(RankAttention(p, 1, model, 4, true));

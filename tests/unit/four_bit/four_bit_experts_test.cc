@@ -1,7 +1,5 @@
 // Grouped products that unpack weights of four bits: which ones of a chain they are, what planning
 // makes of them, and what their kernels are asked to do.
-#include <functional>
-
 #include "src/chain/composites_four_bits.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
@@ -9,7 +7,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
-#include "tests/support/test.h"
+#include "tests/support/refusals.h"
 
 namespace sinter {
 namespace {
@@ -123,17 +121,10 @@ TEST(FourBitExperts, BytesReadBackAndDamageIsRefused) {
     return GroupedProduct::Read(r);
   };
   EXPECT_EQ(Got(read(written(p))), p);
-  const auto refused = [&](const std::function<void(GroupedProduct*)>& change) {
-    GroupedProduct other = p;
-    change(&other);
-    return Fails(read(written(other)).status(), absl::StatusCode::kDataLoss, "four bits");
-  };
-  EXPECT_TRUE(refused([](auto* o) { o->codes.group = 48; }));
-  EXPECT_TRUE(refused([](auto* o) { o->codes.group = 0; }));
-  EXPECT_TRUE(refused([](auto* o) { o->codes.byte_stride = 72; }));
-  EXPECT_TRUE(refused([](auto* o) { o->codes.scale_expert = -1; }));
-  EXPECT_TRUE(refused([](auto* o) { o->rows = o->weights = DType::kF32; }));
-  EXPECT_TRUE(refused([](auto* o) { o->input_major = true; }));
+  ExpectRefusedChanges(
+      "tests/unit/four_bit/refused.txt", "experts", p,
+      [&](const GroupedProduct& other) { return read(written(other)).status(); },
+      absl::StatusCode::kDataLoss);
 }
 
 TEST(FourBitExperts, SchedulesAreLegalAndRefusalsNameFieldValueAndBound) {
@@ -150,28 +141,11 @@ TEST(FourBitExperts, SchedulesAreLegalAndRefusalsNameFieldValueAndBound) {
     ByteReader r(bytes);
     EXPECT_EQ(Got(GroupedSchedule::Read(r)), one.schedule);
   }
-  const auto why = [&](const std::function<void(GroupedSchedule*)>& change) {
-    GroupedSchedule s = ranked.front().schedule;
-    change(&s);
-    return std::string(CheckSchedule(p, s, model).message());
-  };
-  EXPECT_THAT(why([](auto* s) { s->slices = 0; }),
-              HasSubstr("slices are 0, must be at least 1 of weights of four bits"));
-  EXPECT_THAT(why([](auto* s) { s->slices = 5; }), HasSubstr("slices is 5, must be in [1, 4]"));
-  EXPECT_THAT(why([](auto* s) { s->block_m = 64; }),
-              HasSubstr("block_m is 64, must be 8, 16 or 32"));
-  EXPECT_THAT(why([](auto* s) { s->block_n = 48; }),
-              HasSubstr("block_n is 48, must be a multiple of 32"));
-  EXPECT_THAT(why([](auto* s) { s->slices = 4, s->block_n = 256; }),
-              HasSubstr("must be in [1, 768]"));
-  EXPECT_THAT(why([](auto* s) { s->stages = 13; }), HasSubstr("stages is 13"));
-  EXPECT_THAT(why([](auto* s) { s->swapped = 1; }), HasSubstr("swapped is 1, must be in [0, 0]"));
-  GroupedProduct gaps = p;
-  gaps.codes.byte_expert += 64;
-  EXPECT_TRUE(Says(CheckSchedule(gaps, ranked.front().schedule, model), "must be without gaps"));
+  const GroupedSchedule best = ranked.front().schedule;
+  ExpectRefusedSchedules("tests/unit/four_bit/refused.txt", "schedules of experts", p, best, model);
   GroupedProduct plain = p;
   plain.codes = FourBitWeights();
-  EXPECT_TRUE(Says(CheckSchedule(plain, ranked.front().schedule, model), "must be 0"));
+  EXPECT_TRUE(Says(CheckSchedule(plain, best, model), "must be 0"));
 }
 
 }  // namespace

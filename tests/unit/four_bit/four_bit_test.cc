@@ -1,7 +1,5 @@
 // Products that unpack weights of four bits: which products of a chain they are, when planning
 // takes them, and what their kernels are asked to do.
-#include <functional>
-
 #include "src/chain/composites_four_bits.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
@@ -9,7 +7,7 @@
 #include "src/plan/four_bit_family.h"
 #include "src/plan/kernel_code.h"
 #include "tests/support/read_chain.h"
-#include "tests/support/test.h"
+#include "tests/support/refusals.h"
 
 namespace sinter {
 namespace {
@@ -188,6 +186,8 @@ FourBitProduct Sample() {
   return FoundIn(*FormOfText("four_bit_matmul m=M n=4096 k=14336 group=128 bias1=1")).at(0);
 }
 
+constexpr char kRefused[] = "tests/unit/four_bit/refused.txt";
+
 TEST(FourBitSearch, OffersLegalSchedulesOfEnoughRows) {
   const DeviceModel model = *BuiltinModel("h200");
   const FourBitProduct p = Sample();
@@ -214,57 +214,23 @@ TEST(FourBitSearch, OffersSchedulesOfPackedWeights) {
       EXPECT_GE(one.schedule.block_m * one.schedule.grid / BlocksOf(p, one.schedule), bucket);
     }
   }
-  FourBitSchedule s = SearchFourBit(p, 64, model).front().schedule;
-  s.tiles = 5;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "tiles is 5, must be in [1, 4]"));
-  s = SearchFourBit(p, 64, model).front().schedule;
-  EXPECT_TRUE(Says(PredictSchedule(p, s, 65, model).status(), "must be at least the rows, 65"));
-  ++s.grid;
-  EXPECT_TRUE(Says(CheckSchedule(p, s, model), "must be a multiple of"));
+  const FourBitSchedule best = SearchFourBit(p, 64, model).front().schedule;
+  ExpectRefusedSchedules(kRefused, "packed schedules", p, best, model);
+  EXPECT_TRUE(Says(PredictSchedule(p, best, 65, model).status(), "must be at least the rows, 65"));
 }
 
 TEST(FourBitSearch, RefusalsOfPackedWeightsNameFieldValueAndBound) {
   const FourBitProduct p =
       FoundIn(*FormOfText("four_bit_matmul m=M n=128 k=256 group=128 packed=1 zeros=1")).at(0);
-  const auto why = [&](const std::function<void(FourBitProduct*)>& change) {
-    FourBitProduct other = p;
-    change(&other);
-    return std::string(CheckFourBitProduct(other).message());
-  };
-  EXPECT_EQ(why([](auto*) {}), "");
-  EXPECT_THAT(why([](auto* q) { q->product.n = 96; }), HasSubstr("n of packed weights is 96"));
-  EXPECT_THAT(why([](auto* q) { q->weights.group = 256; }), HasSubstr("is 256, must be at most"));
-  EXPECT_THAT(why([](auto* q) { q->weights.zero = FourBitZero::kNumber; }),
-              HasSubstr("must be a constant or lie as the scales"));
-  EXPECT_THAT(why([](auto* q) { q->weights.byte_stride = 1000; }),
-              HasSubstr("packed bytes is 1000, must be a multiple of 16 from 1024 on"));
-  EXPECT_THAT(why([](auto* q) { q->weights.zero_stride = 64; }), HasSubstr("packed zeros is 64"));
-  EXPECT_THAT(why([](auto* q) { q->weights.scale = DType::kF32; }),
-              HasSubstr("must have the dtype of the rows, bf16"));
+  ExpectRefusedChanges(kRefused, "packed weights", p, CheckFourBitProduct);
 }
 
 TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {
   const DeviceModel model = *BuiltinModel("h200");
   const FourBitProduct p = Sample();
-  const FourBitSchedule good = SearchFourBit(p, 8, model).front().schedule;
-  const auto why = [&](const std::function<void(FourBitSchedule*)>& change) {
-    FourBitSchedule s = good;
-    change(&s);
-    return std::string(CheckSchedule(p, s, model).message());
-  };
-  EXPECT_THAT(why([](auto* s) { s->tiles = 17; }), HasSubstr("tiles is 17, must be in [1, 16]"));
-  EXPECT_THAT(why([](auto* s) { s->split = 3; }), HasSubstr("split is 3, must be in [1, 2]"));
-  EXPECT_THAT(why([](auto* s) { s->slices = 3; }), HasSubstr("slices are 3, must be even"));
-  EXPECT_THAT(why([](auto* s) { s->block_m = 24; }), HasSubstr("block_m is 24"));
-  EXPECT_THAT(why([](auto* s) { ++s->grid; }), HasSubstr("grid is"));
-  EXPECT_THAT(why([](auto* s) { s->tiles = 1, s->slices = 8, s->block_m = 32; }),
-              HasSubstr("slices are 8, must be at most 4 of 32 rows"));
-  FourBitProduct other = p;
-  other.weights.group = 48;
-  EXPECT_TRUE(Says(CheckFourBitProduct(other), "group is 48, must be a multiple of 32"));
-  other = p;
-  other.weights.byte_stride = 7170;
-  EXPECT_TRUE(Says(CheckFourBitProduct(other), "is 7170, must be a multiple of 16"));
+  ExpectRefusedSchedules(kRefused, "schedules", p, SearchFourBit(p, 8, model).front().schedule,
+                         model);
+  ExpectRefusedChanges(kRefused, "weights", p, CheckFourBitProduct);
 }
 
 TEST(FourBitProducts, BytesReadBackAndDamageIsRefused) {

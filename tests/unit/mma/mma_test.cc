@@ -1,7 +1,5 @@
 // Products of chips without wgmma: which products of a chain they are, their schedules, and what
 // their kernels are asked to do.
-#include <functional>
-
 #include "src/chain/problem.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
@@ -9,7 +7,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/mma_family.h"
-#include "tests/support/test.h"
+#include "tests/support/refusals.h"
 
 namespace sinter {
 namespace {
@@ -139,26 +137,9 @@ TEST(MmaSearch, OffersLegalSchedulesOfEveryNumberOfRows) {
 TEST(MmaSearch, RefusalsNameFieldValueAndBound) {
   const DeviceModel model = *BuiltinModel("a100");
   const MmaProduct p = Sample();
-  const MmaSchedule good = SearchMma(p, model, false).front().schedule;
-  const auto why = [&](const std::function<void(MmaSchedule*)>& change) {
-    MmaSchedule s = good;
-    change(&s);
-    return std::string(CheckSchedule(p, s, model).message());
-  };
-  EXPECT_THAT(why([](auto* s) { s->block_m = 48; }), HasSubstr("block_m is 48, must be a power"));
-  EXPECT_THAT(why([](auto* s) { s->warp_n = 128; }), HasSubstr("warp_n is 128"));
-  EXPECT_THAT(why([](auto* s) { s->slices = 3; }), HasSubstr("slices is 3"));
-  EXPECT_THAT(why([](auto* s) { ++s->grid; }), HasSubstr("grid is"));
-  EXPECT_THAT(why([](auto* s) { s->stages = 1; }), HasSubstr("stages are 1, must be in [2, 8]"));
-  EXPECT_THAT(why([](auto* s) { *s = {256, 256, 64, 64, 1, 2, 1}; }), HasSubstr("threads is 512"));
-  EXPECT_THAT(why([](auto* s) { *s = {128, 256, 64, 64, 1, 4, 1}; }),
-              HasSubstr("shared memory is 196608 bytes, must be at most 166912"));
-  MmaProduct other = p;
-  other.row_stride = 4097;
-  EXPECT_TRUE(Says(CheckMmaProduct(other), "stride of rows is 4097, must be a multiple of 8"));
-  other = p;
-  other.out_stride = 5;
-  EXPECT_TRUE(Says(CheckMmaProduct(other), "stride of the result is 5"));
+  ExpectRefusedSchedules("tests/unit/mma/refused.txt", "schedules", p,
+                         SearchMma(p, model, false).front().schedule, model);
+  ExpectRefusedChanges("tests/unit/mma/refused.txt", "products", p, CheckMmaProduct);
 }
 
 TEST(MmaProducts, BytesReadBackAndDamageIsRefused) {

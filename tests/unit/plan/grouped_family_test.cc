@@ -5,7 +5,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/plan/kernel_code.h"
-#include "tests/support/test.h"
+#include "tests/support/refusals.h"
 
 namespace sinter {
 namespace {
@@ -107,6 +107,21 @@ KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
 const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100}, kWarpDots{0, 1, 0, 100},
     kSwapped{128, 256, 4, 100, 2};
 
+constexpr char kRefused[] = "tests/unit/plan/refused_grouped.txt";
+
+// What reading the product's bytes says.
+absl::Status ReadBack(const GroupedProduct& p) {
+  ByteWriter w;
+  p.Write(w);
+  const std::string bytes = w.Take();
+  ByteReader r(bytes);
+  return GroupedProduct::Read(r).status();
+}
+
+void ExpectRefusedProducts(const std::string& section, const GroupedProduct& good) {
+  ExpectRefusedChanges(kRefused, section, good, ReadBack, absl::StatusCode::kDataLoss);
+}
+
 TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
   for (const GroupedSchedule& s : {kTiles, kDots, kWarpDots, kSwapped}) {
     const KernelCode code = *CodeOf(SpecOf(PairProduct(), s));
@@ -136,28 +151,8 @@ TEST(GroupedFamily, ScaledProductsTellTheirScales) {
   EXPECT_EQ(buffers[3].type, "f32[M,2]");
   EXPECT_EQ(buffers[4].type, "f32[16,2,2]");
   // Swapped tiles of 64 slots, and no tiles that begin inside of a block of scales.
-  EXPECT_EQ(CheckSchedule(p, kSwapped, model).message(),
-            "block_m is 128, must be 64 of swapped tiles with scales: their sums are added beside "
-            "fresh ones");
-  EXPECT_TRUE(CheckSchedule(p, {64, 256, 5, 100, 2}, model).ok());
-  GroupedProduct narrow = p;
-  narrow.n = 96;
-  EXPECT_EQ(CheckSchedule(narrow, kTiles, model).message(),
-            "n is 96, must be a multiple of 64 with scales of 128 x 128");
-  EXPECT_TRUE(CheckSchedule(narrow, {64, 64, 4, 100}, model).ok());
-  // Both scales or none, and e4m3 alone has some.
-  for (void (*change)(GroupedProduct*) :
-       {+[](GroupedProduct* p) { p->row_scales = GroupedScales::kNone; },
-        +[](GroupedProduct* p) { p->weights = DType::kBF16; },
-        +[](GroupedProduct* p) { p->input_major = true; }}) {
-    GroupedProduct bad = p;
-    change(&bad);
-    ByteWriter w;
-    bad.Write(w);
-    const std::string bytes = w.Take();
-    ByteReader r(bytes);
-    EXPECT_EQ(GroupedProduct::Read(r).status().message(), "grouped product: scales");
-  }
+  ExpectRefusedSchedules(kRefused, "schedules of scales", p, kTiles, model);
+  ExpectRefusedProducts("scales", p);
 }
 
 // A tile has whole groups of 128 results, whose scales are stored in front of the codes.
@@ -175,21 +170,9 @@ TEST(GroupedFamily, QuantizedResultsHaveScalesOfTheirOwn) {
   EXPECT_EQ(buffers[5].type, "f32[M,4,1]");
   EXPECT_TRUE(buffers[5].write && buffers[6].write && !buffers[4].write);
   EXPECT_EQ(buffers[6].type, "e4m3[M,4,128]");
-  EXPECT_EQ(CheckSchedule(p, kTiles, model).message(),
-            "block_n is 128, must be 256 with a quantiser of 128 results");
-  EXPECT_TRUE(CheckSchedule(p, {64, 256, 5, 100, 1}, model).ok());
-  EXPECT_TRUE(CheckSchedule(p, kDots, model).ok());
-  for (void (*change)(GroupedProduct*) :
-       {+[](GroupedProduct* p) { p->result = DType::kBF16; },
-        +[](GroupedProduct* p) { p->quantizer.eps = 0; }, +[](GroupedProduct* p) { p->n = 96; }}) {
-    GroupedProduct bad = p;
-    change(&bad);
-    ByteWriter w;
-    bad.Write(w);
-    const std::string bytes = w.Take();
-    ByteReader r(bytes);
-    EXPECT_EQ(GroupedProduct::Read(r).status().message(), "grouped product: quantizer");
-  }
+  ExpectRefusedSchedules(kRefused, "schedules of a quantizer", p, GroupedSchedule{64, 256, 4, 100},
+                         model);
+  ExpectRefusedProducts("quantizer", p);
 }
 
 TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
@@ -216,47 +199,15 @@ TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
 }
 
 TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
-  const auto with = [](void (*change)(GroupedProduct*)) {
+  ExpectRefusedProducts("pair", PairProduct());
+  GroupedProduct by_ends = Changed(PairProduct(), "by_ends=true slots=1");
+  GiveProgram(false, {}, &by_ends);
+  EXPECT_OK(ReadBack(by_ends));
+  for (const char* words : {"operand=2", "column=1", "expert=1"}) {
     GroupedProduct p = PairProduct();
-    change(&p);
-    ByteWriter w;
-    p.Write(w);
-    const std::string bytes = w.Take();
-    ByteReader r(bytes);
-    return GroupedProduct::Read(r).status();
-  };
-  const auto lost = [&](void (*change)(GroupedProduct*)) {
-    return std::string(with(change).message());
-  };
-  EXPECT_TRUE(with([](GroupedProduct* p) { p->slots = 32, p->experts = 1024, p->k = 264; }).ok());
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->slots = 33; }), "grouped product: slots");
-  const auto by_ends = [](GroupedProduct* p) {
-    p->by_ends = true, p->slots = 1;
-    GiveProgram(false, {}, p);
-  };
-  EXPECT_TRUE(with(by_ends).ok());
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->by_ends = true; }), "grouped product: slots of ends");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->by_ends = true, p->slots = 1; }),
-            "grouped product: program")
-      << "its weights have slots";
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->pair = GroupedPair::kNone; }),
-            "grouped product: program");
-  for (void (*change)(GroupedLeaf*) :
-       {+[](GroupedLeaf* leaf) { leaf->operand = 2; }, +[](GroupedLeaf* leaf) { leaf->column = 1; },
-        +[](GroupedLeaf* leaf) { leaf->expert = 1; }}) {
-    GroupedProduct p = PairProduct();
-    change(&p.leaves.back());
-    EXPECT_FALSE(CheckGroupedProgram(p).ok());
+    p.leaves.back() = Changed(p.leaves.back(), words);
+    EXPECT_FALSE(CheckGroupedProgram(p).ok()) << words;
   }
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->pair = static_cast<GroupedPair>(3); }),
-            "grouped product: flags");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->experts = 1025; }), "grouped product: experts");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->k = 260; }), "grouped product: k");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->n = int64_t{1} << 31; }), "grouped product: extent");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->n = int64_t{1} << 30; }), "grouped product: weights");
-  EXPECT_EQ(lost([](GroupedProduct* p) { p->n = (int64_t{1} << 27) + 1; }),
-            "grouped product: weights");
-  EXPECT_TRUE(with([](GroupedProduct* p) { p->n = int64_t{1} << 27; }).ok());
 }
 
 // Columns times their stride are 2^64 here.
@@ -345,66 +296,21 @@ TEST(GroupedFamily, EndsOfFixedRowsCountFromTheFirstOne) {
 
 TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   const DeviceModel model = *BuiltinModel("h200");
-  const auto why = [&](const GroupedProduct& p, const GroupedSchedule& s) {
-    return std::string(CheckSchedule(p, s, model).message());
-  };
-  EXPECT_EQ(why(PairProduct(), kTiles), "");
-  EXPECT_EQ(why(PairProduct(), kDots), "");
-  EXPECT_EQ(why(PairProduct(), {96, 128, 4, 1}), "block_m is 96, must be 0, 64 or 128");
-  EXPECT_EQ(why(PairProduct(), {64, 96, 4, 1}), "block_n is 96, must be 64, 128 or 256");
-  EXPECT_EQ(why(PairProduct(), {64, 128, 2, 1}), "stages are 2, must be in [3, 12]");
-  EXPECT_TRUE(absl::StrContains(why(PairProduct(), {64, 128, 4, 0}), "grid is 0, must be in [1, "));
-  EXPECT_TRUE(absl::StrContains(why(PairProduct(), {128, 256, 6, 1}), "shared memory is "));
-  EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}), "block_n is 64, must be 0 or 1 of dots");
-  EXPECT_EQ(why(PairProduct(), kWarpDots), "");
-  EXPECT_EQ(why(PairProduct(), kSwapped), "");
-  EXPECT_EQ(why(PairProduct(), {64, 256, 5, 3, 1}), "");
-  EXPECT_EQ(why(PairProduct(), {0, 0, 0, 2, 2}), "dots have no stages and are not swapped");
-  EXPECT_EQ(why(PairProduct(), {64, 128, 4, 2, 2}), "block_n is 128, must be 256 of swapped tiles");
-  EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 2}), "grid is 3, must be a multiple of 2");
-  EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 3}),
-            "swapped is 3, must be 0 to 2 blocks of a cluster");
-  GroupedProduct p = PairProduct();
-  p.input_major = true;
-  EXPECT_EQ(why(p, kWarpDots), "layout is io, must be oi of dots of warps");
-  p = PairProduct();
-  p.by_ends = true;
-  EXPECT_EQ(why(p, kWarpDots), "slots are by ends, must be by ids of dots of warps");
-  EXPECT_EQ(why(ScaledProduct(), kWarpDots), "");
-  EXPECT_EQ(why(QuantizedProduct(), kWarpDots),
+  for (const GroupedSchedule& s : {kTiles, kDots, kWarpDots, kSwapped}) {
+    EXPECT_OK(CheckSchedule(PairProduct(), s, model));
+  }
+  ExpectRefusedSchedules(kRefused, "tiles", PairProduct(), kTiles, model);
+  ExpectRefusedSchedules(kRefused, "dots of warps", PairProduct(), kWarpDots, model);
+  ExpectRefusedSchedules(kRefused, "swapped tiles", PairProduct(), kSwapped, model);
+  // Padded: the last vector of a row has 8 elements past k.
+  const GroupedProduct whole =
+      Changed(ScaledProduct(),
+              "row_scales=1 weight_scales=1 k=32 row_stride=32 weight_stride=32 "
+              "expert_stride=8192");
+  ExpectRefusedSchedules(kRefused, "whole scales", whole, kTiles, model);
+  EXPECT_OK(CheckSchedule(ScaledProduct(), kWarpDots, model));
+  EXPECT_EQ(CheckSchedule(QuantizedProduct(), kWarpDots, model).message(),
             "results have scales of 128, must have none of dots of warps");
-  p = PairProduct();
-  p.k = 64;
-  EXPECT_EQ(why(p, kSwapped), "k is 64, must be above 64 of swapped tiles");
-  p = PairProduct();
-  p.n = 104;
-  EXPECT_EQ(why(p, kSwapped),
-            "weights of swapped tiles must be [experts, columns, k] without gaps and have sets of "
-            "16 columns");
-  p = PairProduct();
-  p.row_stride = 260;
-  EXPECT_EQ(why(p, kTiles), "rows are 260 elements apart, must be a multiple of 8");
-  p = PairProduct();
-  p.rows = DType::kF32;
-  EXPECT_EQ(why(p, kTiles),
-            "rows are f32 and weights bf16, must both be bf16, both f16 or both e4m3");
-  p = ScaledProduct();  // padded: the last vector of a row has 8 elements past k
-  p.row_scales = p.weight_scales = GroupedScales::kWhole;
-  p.k = 24;
-  p.row_stride = p.weight_stride = 32;
-  p.expert_stride = 256 * 32;
-  EXPECT_EQ(why(p, kTiles), "k is 24, must be a multiple of 16");
-  EXPECT_EQ(why(p, kDots), "");
-  p.k = 32;
-  EXPECT_EQ(why(p, kTiles), "");
-  p = PairProduct();
-  p.input_major = true;
-  EXPECT_EQ(
-      why(p, {128, 256, 4, 1}),
-      "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads have "
-      "too few registers");
-  p.n = 100;
-  EXPECT_EQ(why(p, kTiles), "n is 100, must be a multiple of 8 in layout io");
 }
 
 // Two blocks load the columns of both; rows of sixteen columns lie so that a thread has neighbours.

@@ -35,11 +35,6 @@ TEST(Reference, StridedInputsAndOutputsAreReadAndWrittenInPlaceOnly) {
   EXPECT_EQ(Decode(DType::kS32, out), (V{0, 10, 99, 99, 1, 11, 99, 99, 2, 12}));
 }
 
-TEST(Reference, StrideZeroRepeatsAnElement) {
-  EXPECT_EQ(RunF64(ReadChain("x: f32[M,2] strides(0,1); out x + x"), 3, {{1, 2}})[0],
-            (V{2, 4, 2, 4, 2, 4}));
-}
-
 TEST(Reference, SomeRowsEqualThoseOfAllRows) {
   for (const char* line :
        {"gated_ffn m=M n=24 k=16 l=8 act=silu bias1=1 bias2=1", "layernorm rows=M cols=9",

@@ -1,8 +1,8 @@
 #include "tests/unit/reference/tensors.h"
 
 #include "src/reference/evaluator.h"
-#include "tests/support/chains.h"
-#include "tests/support/test.h"
+#include "tests/support/read_chain.h"
+#include "tests/support/refusals.h"
 
 namespace sinter::testing {
 
@@ -54,6 +54,45 @@ void ExpectNear(const std::vector<double>& actual, const std::vector<double>& ex
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     ASSERT_NEAR(actual[i], expected[i], tolerance * (1 + std::fabs(expected[i]))) << "at " << i;
+  }
+}
+
+namespace {
+
+// "1 -inf 0x1p-10 | nan": the elements of two tensors.
+std::vector<std::vector<double>> NumbersOf(const std::string& text) {
+  std::vector<std::vector<double>> tensors;
+  if (absl::StripAsciiWhitespace(text).empty()) return tensors;
+  for (const absl::string_view tensor : absl::StrSplit(text, '|')) {
+    tensors.emplace_back();
+    for (const std::string& number :
+         std::vector<std::string>(absl::StrSplit(tensor, ' ', absl::SkipEmpty()))) {
+      tensors.back().push_back(std::strtod(number.c_str(), nullptr));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void ExpectValues(const std::string& section) {
+  for (const auto& [entry, numbers] : RefusalsOf("tests/unit/reference/values.txt", section)) {
+    SCOPED_TRACE(entry);
+    const std::pair<std::string, std::string> of_m = absl::StrSplit(entry, " rows: ");
+    const bool has_rows = !of_m.second.empty();
+    const std::pair<std::string, std::string> sides = absl::StrSplit(numbers, "->");
+    const auto got = RunF64(ReadChain(has_rows ? of_m.second : entry),
+                            has_rows ? std::atoi(of_m.first.c_str()) : 0, NumbersOf(sides.first));
+    const auto want = NumbersOf(sides.second);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_EQ(got[i].size(), want[i].size()) << i;
+      for (size_t j = 0; j < want[i].size(); ++j) {
+        const double a = got[i][j], b = want[i][j];
+        EXPECT_TRUE(std::isnan(b) ? std::isnan(a) : a == b && std::signbit(a) == std::signbit(b))
+            << "output " << i << ", element " << j << ": " << a << ", not " << b;
+      }
+    }
   }
 }
 

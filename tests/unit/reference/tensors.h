@@ -29,4 +29,8 @@ std::vector<std::vector<double>> RunF64(const Chain& chain, int64_t m,
 void ExpectNear(const std::vector<double>& actual, const std::vector<double>& expected,
                 double tolerance);
 
+// Each entry of a section of values.txt: a chain, and its inputs and outputs, equal to the sign of
+// zeros. NaN stands for any NaN.
+void ExpectValues(const std::string& section);
+
 }  // namespace sinter::testing

@@ -128,14 +128,6 @@ TEST(Window, IsPooledToItsLargestPixelAndToItsMean) {
   }
 }
 
-TEST(Window, KeepsNaNInItsLargestPixel) {
-  const WindowCase c{1, 2, 2, 1, {2, 2}, Conv2d()};
-  ChainBuilder b;
-  const ValueId pooled = *AddMaxPool2d(b, Image(b, c), c.taps, c.moves);
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(ResultOf(b, pooled, c, {{1, nan, 3, 2}})[0]));
-}
-
 TEST(DepthwiseConv, SumsEachChannelsTapsTimesItsOwnFilter) {
   for (WindowCase c : Cases()) {
     for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
