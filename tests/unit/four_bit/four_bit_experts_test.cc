@@ -7,6 +7,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/damage.h"
 #include "tests/support/refusals.h"
 
 namespace sinter {
@@ -111,19 +112,10 @@ GroupedProduct SampleOfExperts(const char* rest = "group=32") {
 
 TEST(FourBitExperts, BytesReadBackAndDamageIsRefused) {
   const GroupedProduct p = SampleOfExperts("group=64 zeros=1");
-  const auto written = [](const GroupedProduct& product) {
-    ByteWriter w;
-    product.Write(w);
-    return w.Take();
-  };
-  const auto read = [](const std::string& bytes) {
-    ByteReader r(bytes);
-    return GroupedProduct::Read(r);
-  };
-  EXPECT_EQ(Got(read(written(p))), p);
+  EXPECT_EQ(Got(ReadFrom<GroupedProduct>(Written(p))), p);
   ExpectRefusedChanges(
       "tests/unit/four_bit/refused.txt", "experts", p,
-      [&](const GroupedProduct& other) { return read(written(other)).status(); },
+      [](const GroupedProduct& o) { return ReadFrom<GroupedProduct>(Written(o)).status(); },
       absl::StatusCode::kDataLoss);
 }
 
@@ -135,11 +127,7 @@ TEST(FourBitExperts, SchedulesAreLegalAndRefusalsNameFieldValueAndBound) {
   for (const RankedGrouped& one : ranked) {
     EXPECT_OK(CheckSchedule(p, one.schedule, model));
     EXPECT_LE(one.schedule.Threads(), one.schedule.block_m > 8 ? 640 : 768);
-    ByteWriter w;
-    one.schedule.Write(w);
-    const std::string bytes = w.Take();
-    ByteReader r(bytes);
-    EXPECT_EQ(Got(GroupedSchedule::Read(r)), one.schedule);
+    EXPECT_EQ(Got(ReadFrom<GroupedSchedule>(Written(one.schedule))), one.schedule);
   }
   const GroupedSchedule best = ranked.front().schedule;
   ExpectRefusedSchedules("tests/unit/four_bit/refused.txt", "schedules of experts", p, best, model);

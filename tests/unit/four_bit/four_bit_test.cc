@@ -6,6 +6,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/four_bit_family.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/damage.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/refusals.h"
 
@@ -233,18 +234,7 @@ TEST(FourBitSearch, RefusalsNameFieldValueAndBound) {
   ExpectRefusedChanges(kRefused, "weights", p, CheckFourBitProduct);
 }
 
-TEST(FourBitProducts, BytesReadBackAndDamageIsRefused) {
-  const FourBitProduct p = Sample();
-  ByteWriter w;
-  p.Write(w);
-  const std::string bytes = w.Take();
-  ByteReader r(bytes);
-  EXPECT_EQ(Got(FourBitProduct::Read(r)), p);
-  for (size_t length = 0; length < bytes.size(); ++length) {
-    ByteReader cut(absl::string_view(bytes).substr(0, length));
-    EXPECT_FALSE(FourBitProduct::Read(cut).ok()) << length;
-  }
-}
+TEST(FourBitProducts, BytesReadBackAndDamageIsRefused) { ExpectBytesReadBack(Sample()); }
 
 }  // namespace
 }  // namespace sinter

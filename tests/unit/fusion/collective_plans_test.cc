@@ -2,6 +2,7 @@
 // decisions and equal on all ranks, and the refusals with their messages.
 #include "src/plan/collective_family.h"
 #include "tests/support/collective_programs.h"
+#include "tests/support/damage.h"
 #include "tests/support/split_chain.h"
 #include "tests/unit/fusion/fusion_tests.h"
 
@@ -470,20 +471,9 @@ TEST(CollectiveFamilyBytes, ReadBackAndRefuseDamage) {
   CollectiveProblem p{.ranks = 4, .columns = 64, .fixed_rows = 7};
   testing::AddResidual(&p);
   testing::AddNorm(&p, true);
-  ByteWriter w;
-  p.Write(w);
-  const std::string bytes = w.Take();
-  CollectiveProblem gather{.kind = CollectiveKind::kAllGather, .columns = 64, .by_rows = true};
-  ByteWriter of_gather;
-  gather.Write(of_gather);
-  ByteReader gathered(of_gather.str());
-  EXPECT_EQ(*CollectiveProblem::Read(gathered), gather);
-  ByteReader whole(bytes);
-  EXPECT_EQ(Got(CollectiveProblem::Read(whole)), p);
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    ByteReader part(absl::string_view(bytes).substr(0, i));
-    EXPECT_FALSE(CollectiveProblem::Read(part).ok()) << i;
-  }
+  ExpectBytesReadBack(p);
+  ExpectBytesReadBack(
+      CollectiveProblem{.kind = CollectiveKind::kAllGather, .columns = 64, .by_rows = true});
   const CollectiveSchedule s{true, 512, 33};
   EXPECT_EQ(*family.ScheduleFrom(family.BytesOf(s)), s);
   const CollectiveSchedule pushed{false, 512, 33, 4};

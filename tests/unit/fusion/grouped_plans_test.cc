@@ -2,6 +2,7 @@
 // back from their decisions, and the refusals with their messages.
 #include "tests/unit/fusion/grouped_plans.h"
 
+#include "tests/support/damage.h"
 #include "tests/support/grouped_ends.h"
 
 namespace sinter {
@@ -159,11 +160,7 @@ TEST(GroupedPlans, AnyElementWiseEndIsOneKernelWithItsProduct) {
     const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
     for (const LeafKind kind : one.reads) EXPECT_TRUE(p.Reads(kind)) << p.ToString();
     EXPECT_EQ(p.LeafInputs().size(), one.leaves) << p.ToString();
-    ByteWriter w;
-    p.Write(w);
-    const std::string bytes = w.Take();
-    ByteReader r(bytes);
-    EXPECT_TRUE(Got(GroupedProduct::Read(r)) == p);
+    EXPECT_TRUE(Got(ReadFrom<GroupedProduct>(Written(p))) == p);
   }
 }
 

@@ -9,65 +9,6 @@
 namespace sinter {
 namespace {
 
-TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
-  const Chain chain = ReadChain(
-      "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128];"
-      "y = bf16(linear(x, w, b, gelu_erf)); out bf16(f32(y) - spread(mean(y, 1, keep), y))");
-  const ProductRuns found = FindProductRuns(chain, 32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_TRUE(found.refused.empty());
-  EXPECT_EQ(AbsorbedBy(found.runs[0]).substr(AbsorbedBy(found.runs[0]).find(':')),
-            ": product + bias + gelu_erf");
-  EXPECT_EQ(chain.op(found.runs[0].end).kind, OpKind::kCast);
-  EXPECT_EQ(found.runs[0].matched.sequence.m, 32);
-}
-
-// z and act(z) are graph outputs. A value that ops other than the activation read is not an
-// auxiliary result.
-TEST(ProductRuns, GiveOutWhatTheyActivate) {
-  for (const bool read_outside : {false, true}) {
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; z = bf16(linear(x, w, b));"
-        "wide = f32(z); out bf16(tanh(wide)), z $0",
-        read_outside ? ", mean(wide, 1, keep)" : "");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u);
-    const GraphRun& run = found.runs[0];
-    EXPECT_EQ(run.aux.size(), read_outside ? 0u : 1u);
-    EXPECT_EQ(run.end == chain.outputs()[0].value, !read_outside);
-    EXPECT_EQ(AbsorbedBy(run).substr(AbsorbedBy(run).find(':')),
-              read_outside ? ": product + bias"
-                           : ": product + bias + t1=to_bf16(y);tanh(to_f32(t1));aux=y")
-        << AbsorbedBy(run);
-  }
-}
-
-// A GEMM stores y and relu(y), which are graph outputs. The ops after them compute another output
-// and end in one value, so they are a kernel of their own.
-TEST(ProductRuns, LeaveToOthersWhatLeadsOnToMoreResults) {
-  const Chain chain = ReadChain(
-      "x: bf16[M,64]; w: const bf16[128,64]; y = linear(x, w, none); h = relu(y); e = square(h);"
-      "u = tanh(e); out y, h, u, u * e");
-  const ProductRuns found = FindProductRuns(chain, 32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  EXPECT_EQ(found.runs[0].end, chain.outputs()[1].value);
-  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{chain.outputs()[0].value}));
-}
-
-// A result in place of an input, or one that is output twice, is not auxiliary.
-TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
-  for (const int kind : {0, 1, 2}) {
-    const char* given_out[] = {"out bf16(z) over old", "s = bf16(z); out s, s", "out z"};
-    const Chain chain = ReadChain(
-        "old: bf16[M,128]; x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128];"
-        "z = linear(x, w, b); out bf16(tanh(z) * f32(old)); $0",
-        given_out[kind]);
-    const ProductRuns found = FindProductRuns(chain, 32);
-    // A type other than the result's does not prevent it.
-    for (const GraphRun& run : found.runs) EXPECT_EQ(run.aux.size(), kind == 2 ? 1u : 0u) << kind;
-  }
-}
-
 // A gated pair of codes, its quantiser, and a product of its codes. `also`: who else uses what.
 enum class Also { kNobody, kResult, kScale, kOtherScale, kCaller };
 Chain QuantizedPair(const QuantizeSpec& spec, Also also,
@@ -177,28 +118,6 @@ TEST(ProductRuns, AskForNoExactFunctionsWhereOnlyCodesAreMade) {
   EXPECT_FALSE(for_codes(QuantizedPair(rows, Also::kNobody))) << "a power of two may be another";
 }
 
-TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
-  for (const bool shared : {false, true}) {
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; w: const bf16[128,64]; v: const bf16[64,128];"
-        "y = bf16(linear(x, w, none, relu)); out bf16(linear(y, v, none) + f32(x)) $0",
-        shared ? ", y" : "");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    EXPECT_EQ(found.runs.size(), shared ? 2u : 1u);
-    EXPECT_EQ(found.runs[0].matched.size(), shared ? 1 : 2);
-  }
-}
-
-// One sequence of two products stores nothing of the first.
-TEST(ProductRuns, FollowNoProductThatGivesOutWhatItActivates) {
-  const Chain chain = ReadChain(
-      "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; v: const bf16[64,128];"
-      "z = bf16(linear(x, w, b)); out z, bf16(linear(bf16(relu(f32(z))), v, none))");
-  const ProductRuns found = FindProductRuns(chain, 32);
-  ASSERT_EQ(found.runs.size(), 2u);
-  EXPECT_EQ(found.runs[0].aux, (std::vector<ValueId>{chain.outputs()[0].value}));
-}
-
 TEST(ProductRuns, RoundRowsThatNobodyRounded) {
   const Chain chain = ReadChain(
       "x: bf16[M,64]; gamma: const bf16[64]; w: const bf16[128,64];"
@@ -216,24 +135,6 @@ std::string Absorbed(const GraphRun& run) {
   return text.substr(text.find(": ") + 2);
 }
 
-TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
-  for (const bool rounds : {false, true}) {
-    // tanh(r): no sequence of products as a whole.
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; r: bf16[M,128]; w: const bf16[128,64]; b: const bf16[128];"
-        "y = linear(x, w, b, silu); out bf16($0 + f32(r)), bf16(tanh(r))",
-        rounds ? "f32(bf16(y))" : "y");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u);
-    const GraphRun& run = found.runs[0];
-    EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
-    EXPECT_EQ(run.matched.sequence[0].epilogue.form().rounds, rounds);
-    EXPECT_EQ(run.end, chain.outputs()[0].value);
-    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.NumberOf(0, Role::kResidual))).kind,
-              OpKind::kInput);
-  }
-}
-
 // The runs of a chain as product_runs.txt has them.
 std::string TakenBy(const ProductRuns& found) {
   std::vector<std::string> runs;
@@ -247,6 +148,45 @@ std::string TakenBy(const ProductRuns& found) {
 TEST(ProductRuns, TakeWhatTheFileSays) {
   for (const auto& [chain, runs] : RefusalsOf("tests/unit/fusion/product_runs.txt", "takes")) {
     EXPECT_EQ(TakenBy(FindProductRuns(ReadChain(chain), 32)), runs) << chain;
+  }
+}
+
+// A run with what it stores and reads, each as an output of the chain or by the op that makes it.
+std::string InFull(const Chain& chain, const GraphRun& run) {
+  const auto place = [&](ValueId id) {
+    const auto& outputs = chain.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].value == id) return absl::StrCat("output ", i);
+    }
+    return std::string(NameOf(chain.op(id).kind));
+  };
+  const MatchedSequence& matched = run.matched;
+  EXPECT_EQ(matched.sequence.m, 32);
+  const MatrixProduct& first = matched.sequence.front();
+  std::string text = absl::StrCat(Absorbed(run), first.epilogue.form().rounds ? " rounded" : "",
+                                  " to ", NameOf(run.dtype()), " in ", place(run.end));
+  for (const ValueId aux : run.aux) absl::StrAppend(&text, " and ", place(aux));
+  absl::StrAppend(&text, " of ", NameOf(first.rows.element), " ",
+                  place(matched.ValueOf(matched.rows)), " and ",
+                  matched.weights_constant ? "constant" : "other", " weights");
+  const std::pair<const char*, int> operands[] = {
+      {"scale", matched.inputs[0].scale_weights},
+      {"residual", matched.NumberOf(0, Role::kResidual)}};
+  for (const auto& [name, operand] : operands) {
+    if (operand >= 0) absl::StrAppend(&text, ", ", name, " ", place(matched.ValueOf(operand)));
+  }
+  return text;
+}
+
+TEST(ProductRuns, AreInFullWhatTheFileSays) {
+  for (const auto& [text, runs] : RefusalsOf("tests/unit/fusion/product_runs.txt", "in full")) {
+    const Chain chain = ReadChain(text);
+    const ProductRuns found = FindProductRuns(chain, 32);
+    EXPECT_TRUE(found.refused.empty()) << text;
+    const auto in_full = [&](std::string* to, const GraphRun& run) {
+      absl::StrAppend(to, InFull(chain, run));
+    };
+    EXPECT_EQ(absl::StrJoin(found.runs, " | ", in_full), runs) << text;
   }
 }
 
@@ -297,18 +237,6 @@ TEST(ProductRuns, ReadWhatOtherRunsStoreAloneBehindViews) {
   }
 }
 
-TEST(ProductRuns, StoreRoundedResultsBeforeTheyAreWidened) {
-  const Chain chain = ReadChain(
-      "x: bf16[M,64]; w: const bf16[128,64]; b: const bf16[128]; h = f32(bf16(linear(x, w, b)));"
-      "out bf16(h - spread(mean(h, 1, keep), h))");
-  const ProductRuns found = FindProductRuns(chain, 32);
-  ASSERT_EQ(found.runs.size(), 1u);
-  const Op& end = chain.op(found.runs[0].end);
-  EXPECT_EQ(end.kind, OpKind::kCast);
-  EXPECT_EQ(end.type.dtype, DType::kBF16);
-  EXPECT_EQ(found.runs[0].dtype(), DType::kBF16);
-}
-
 TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
   const Chain chain = ReadChain(
       "x: bf16[M,64]; w, v: const bf16[128,64]; r = rsqrt(mean(f32(x) * f32(x), 1, keep) + 1e-6);"
@@ -321,37 +249,6 @@ TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
   EXPECT_EQ(chain.op(factor).unary, UnaryKind::kRsqrt) << "what is spread lies in memory";
   const StitchGraph graph = Got(StitchGraph::Make(chain, 32, {run}, {}));
   EXPECT_EQ(graph.StoredDType(factor), DType::kF32) << "and not as the weights are";
-}
-
-// A folded batch norm; its scale may be what another kernel has computed.
-TEST(ProductRuns, TakeAScaleOfTheirColumns) {
-  for (const bool computed : {false, true}) {
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; c: const f32[128]; w: const bf16[128,64]; b: const bf16[128]; s = $0"
-        "y = x @ w.T * spread(s, [M,128]); out bf16(silu(y + spread(b, y)))",
-        computed ? "c * c; out s;" : "c;");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u);
-    const MatchedSequence& matched = found.runs[0].matched;
-    EXPECT_EQ(Absorbed(found.runs[0]), "product * column scale + bias + silu");
-    const ValueId scale = matched.ValueOf(matched.inputs[0].scale_weights);
-    EXPECT_EQ(chain.op(scale).kind == OpKind::kInput, !computed);
-    EXPECT_EQ(matched.weights_constant, !computed);
-  }
-}
-
-// (x r) W is (x W) r, and x is there already: nobody writes x r.
-TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
-  for (const bool shared : {false, true}) {
-    const Chain chain = ReadChain(
-        "x: bf16[M,64]; w: const bf16[128,64]; norm = rmsnorm(x, 1e-6); out bf16(norm @ w.T) $0",
-        shared ? ", bf16(norm)" : "");
-    const ProductRuns found = FindProductRuns(chain, 32);
-    ASSERT_EQ(found.runs.size(), 1u);
-    const GraphRun& run = found.runs[0];
-    EXPECT_EQ(Absorbed(run), shared ? "product" : "product * row factor");
-    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.rows)).kind == OpKind::kInput, !shared);
-  }
 }
 
 TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
@@ -377,43 +274,12 @@ TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
   }
 }
 
-// Its kernel may not read them before the one that computes them has ended.
-TEST(ProductRuns, ReadMatricesThatOtherKernelsCompute) {
-  for (const char* w : {"tanh(t)", "bf16(tanh(t))"}) {
-    const ProductRuns found = FindProductRuns(
-        ReadChain("x: bf16[M,64]; t: bf16[128,64]; w = $0; out bf16(x @ w.T)", w), 32);
-    ASSERT_EQ(found.runs.size(), 1u) << found.refused.begin()->second;
-    EXPECT_EQ(Absorbed(found.runs[0]), "product");
-    EXPECT_FALSE(found.runs[0].matched.weights_constant);
-  }
-}
-
 TEST(ProductRuns, SayWhyAProductIsInNone) {
   const ProductRuns found = FindProductRuns(
       ReadChain("x: bf16[M,64]; t: f32[128,64]; w = tanh(t); out bf16(x @ w.T)"), 32);
   EXPECT_TRUE(found.runs.empty());
   ASSERT_EQ(found.refused.size(), 1u);
   EXPECT_THAT(found.refused.begin()->second, HasSubstr("f32"));
-}
-
-// With and without another output, with and without an activation.
-TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsStoredInF32) {
-  for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    for (const bool beside : {false, true}) {
-      for (const Activation act : {Activation::kIdentity, Activation::kRelu}) {
-        const Chain chain =
-            ReadChain("x: $0[M,64]; w: const $0[128,64]; y = x @ w.T; out $1 $2", NameOf(dtype),
-                      act == Activation::kRelu ? "relu(y)" : "y", beside ? ", abs(x)" : "");
-        const ProductRuns found = FindProductRuns(chain, 32);
-        ASSERT_EQ(found.runs.size(), 1u);
-        EXPECT_TRUE(found.refused.empty());
-        const MatrixProduct& p = found.runs[0].matched.sequence.front();
-        EXPECT_EQ(p.result, DType::kF32);
-        EXPECT_EQ(p.rows.element, dtype);
-        EXPECT_EQ(p.epilogue.activation(), act);
-      }
-    }
-  }
 }
 
 // The kernel of two GEMMs stores 16 bits: the last GEMM then gets its own kernel.

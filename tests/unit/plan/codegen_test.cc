@@ -1,8 +1,7 @@
 #include "src/plan/kernel_code.h"
 #include "src/plan/product_family.h"
 #include "tests/support/chips.h"
-#include "tests/support/refusals.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "tests/unit/plan/changed_spec.h"
 
 namespace sinter {
 namespace {
@@ -17,84 +16,28 @@ OperandBinding* OperandOf(KernelSpec* spec, Role role) {
   return const_cast<OperandBinding*>(FindOperand(ProductIn(spec).operands, role));
 }
 
-void Drop(KernelSpec* spec, Role role) {
-  auto& list = ProductIn(spec).operands;
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (list[i].role == role) list.erase(list.begin() + static_cast<long>(i--));
-  }
-}
-
 ProductSequence Biased(ProductSequence p) {
   SetBias(&p, 0);
   SetBias(&p, 1);
   return p;
 }
 
-struct Refusal {
-  const char* name;
-  Dataflow dataflow;
-  void (*damage)(KernelSpec*);
-  const char* message;
-};
-
-// A kernel of `spec` is made, and refused once it is damaged.
-void ExpectRefused(const Refusal& r, KernelSpec spec) {
-  ASSERT_OK(Generate(spec, H200()));
-  r.damage(&spec);
-  EXPECT_TRUE(Fails(Generate(spec, H200()), absl::StatusCode::kInvalidArgument, r.message))
-      << r.name;
+// Kernels of `spec` that are refused once they are changed, as refused_specs.txt has them.
+void ExpectRefusedSpecs(const std::string& section, const KernelSpec& spec) {
+  ExpectRefusedChanges("tests/unit/plan/refused_specs.txt", section, spec,
+                       [](const KernelSpec& of) { return Generate(of, H200()).status(); });
 }
 
 TEST(Generate, RefusesBadSpecsAndNamesTheField) {
-  const Dataflow product = Dataflow::kProduct, grid = Dataflow::kGridExchange,
-                 cluster = Dataflow::kClusterExchange;
-  const Refusal refusals[] = {
-      {"stitch without a body", grid, [](KernelSpec* s) { s->family = &StitchFamily(); },
-       "a stitch kernel has no body"},
-      {"products", grid,
-       [](KernelSpec* s) { ProductIn(s).sequence.products.push_back(ProductIn(s).sequence[1]); },
-       "products: 3 are not 1 to 2"},
-      {"short rows", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 8; },
-       "operand out: row stride 8 is below its"},
-      {"gaps in C", grid, [](KernelSpec* s) { OperandOf(s, Role::kC)->row_stride += 8; },
-       "operand c: row stride 3080 is not n = 3072"},
-      {"odd offset", product, [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 3; },
-       "operand out: offset 3 is not a multiple of 2"},
-      {"flags", grid, [](KernelSpec* s) { s->workspace_flags_offset = 2; },
-       "workspace flags offset 2 is not a multiple of 4"},
-      {"dtype", grid, [](KernelSpec* s) { SetElement(&ProductIn(s).sequence, DType::kF32); },
-       "product 1: element 1 (f32)"},
-      {"n", grid, [](KernelSpec* s) { SetColumns(&ProductIn(s).sequence, 0, 3073); },
-       "product 2: k 3073"},
-      {"k", cluster, [](KernelSpec* s) { ProductIn(s).sequence[0].k = 7; }, "product 1: k 7"},
-      {"l", cluster, [](KernelSpec* s) { ProductIn(s).sequence[1].n = 0; }, "product 2: n 0"},
-      {"bucket", product, [](KernelSpec* s) { ProductIn(s).sequence.m = 0; }, "products: m 0"},
-      {"program of another result", grid,
-       [](KernelSpec* s) {
-         ProductIn(s).sequence[1].epilogue.program = ProgramOf({Activation::kRelu}, DType::kF32);
-       },
-       "product 2: program gives f32, the result is bf16"},
-      {"layout", grid, [](KernelSpec* s) { SetLayout(&ProductIn(s).sequence, Layout(3)); },
-       "product 1: layout 3"},
-      {"no out", product, [](KernelSpec* s) { Drop(s, Role::kOut); }, "no operand out"},
-      {"no rows", product, [](KernelSpec* s) { Drop(s, Role::kA); }, "no operand a"},
-      {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW); }, "no operand w1"},
-      {"no up", grid, [](KernelSpec* s) { Drop(s, Role::kWUp); }, "no operand w_up"},
-      {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role(Role::kW, 1)); },
-       "no operand w2"},
-      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kBias); }, "no operand bias1"},
-      {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBiasUp); }, "no operand bias_up"},
-      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role(Role::kBias, 1)); },
-       "no operand bias2"},
-      {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
-      {"row stride", grid, [](KernelSpec* s) { OperandOf(s, Role::kA)->row_stride = 1025; },
-       "operand a: row stride of 2050 bytes"},
-      {"offset", grid, [](KernelSpec* s) { OperandOf(s, Role(Role::kW, 1))->offset_bytes = 8; },
-       "offset 8 must be multiples of 16"},
-  };
-  for (const Refusal& r : refusals) {
-    ExpectRefused(r, SampleSpec(Biased(SampleS8()), r.dataflow));
+  for (const Dataflow dataflow :
+       {Dataflow::kProduct, Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    ExpectRefusedSpecs(absl::StrCat("biased ", NameOf(dataflow)),
+                       SampleSpec(Biased(SampleS8()), dataflow));
   }
+  KernelSpec stitched = SampleSpec(Biased(SampleS8()), Dataflow::kGridExchange);
+  stitched.family = &StitchFamily();
+  EXPECT_TRUE(Fails(Generate(stitched, H200()), absl::StatusCode::kInvalidArgument,
+                    "a stitch kernel has no body"));
 }
 
 TEST(Generate, RefusesBadSchedulesAndNamesTheField) {
@@ -117,25 +60,11 @@ ProductSequence WithResidual(ProductSequence p, Residual residual = Residual::kA
 }
 
 TEST(Generate, RefusesAResidualThatIsNone) {
-  const Refusal refusals[] = {
-      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kResidual); },
-       "kernel has no operand residual"},
-      {"short rows", Dataflow::kClusterExchange,
-       [](KernelSpec* s) { OperandOf(s, Role::kResidual)->row_stride = 1016; },
-       "operand residual: row stride 1016 is below its 1024 columns"},
-      {"odd offset", Dataflow::kProduct,
-       [](KernelSpec* s) { OperandOf(s, Role::kResidual)->offset_bytes = 5; },
-       "operand residual: offset 5 is not a multiple of 2"},
-      {"element", Dataflow::kGridExchange,
-       [](KernelSpec* s) {
-         ProductEpilogue& e = ProductIn(s).sequence[1].epilogue;
-         e.program = ProgramOf(FormOf(e), DType::kF32);
-       },
-       "product 2: program gives f32, the result is bf16"},
-  };
-  for (const Refusal& r : refusals) {
-    ExpectRefused(r, SampleSpec(WithResidual(SampleProblem(SampleS8(), r.dataflow)),
-                                SampleSchedule(SampleS8(), r.dataflow)));
+  for (const Dataflow dataflow :
+       {Dataflow::kProduct, Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    ExpectRefusedSpecs(absl::StrCat("residual ", NameOf(dataflow)),
+                       SampleSpec(WithResidual(SampleProblem(SampleS8(), dataflow)),
+                                  SampleSchedule(SampleS8(), dataflow)));
   }
 }
 
@@ -147,24 +76,11 @@ ProductSequence Scaled(ProductSequence p) {
 }
 
 TEST(Generate, RefusesAFactorThatIsNone) {
-  const Refusal refusals[] = {
-      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role(Role::kFactor, 1)); },
-       "kernel has no operand factor2"},
-      {"gaps", Dataflow::kClusterExchange,
-       [](KernelSpec* s) { OperandOf(s, Role::kFactor)->row_stride = 2; },
-       "operand factor1: row stride 2 is not 1"},
-      {"f32 at half an element", Dataflow::kProduct,
-       [](KernelSpec* s) { OperandOf(s, Role::kFactor)->offset_bytes = 6; },
-       "operand factor: offset 6 is not a multiple of 4"},
-      {"element", Dataflow::kGridExchange,
-       [](KernelSpec* s) {
-         ChangeForm(&ProductIn(s).sequence[1], [](FormSpec& f) { f.factor = DType::kF16; });
-       },
-       "product 2: factor is f16, must be f32 or bf16"},
-  };
-  for (const Refusal& r : refusals) {
-    ExpectRefused(r, SampleSpec(Scaled(SampleProblem(SampleS8(), r.dataflow)),
-                                SampleSchedule(SampleS8(), r.dataflow)));
+  for (const Dataflow dataflow :
+       {Dataflow::kProduct, Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    ExpectRefusedSpecs(absl::StrCat("factor ", NameOf(dataflow)),
+                       SampleSpec(Scaled(SampleProblem(SampleS8(), dataflow)),
+                                  SampleSchedule(SampleS8(), dataflow)));
   }
 }
 
@@ -220,34 +136,17 @@ TEST(Generate, BatchInvariantKernelsAreCompiledWithoutContraction) {
 
 // Everything of a spec that changes the kernel changes its text.
 TEST(KernelSource, ChangesWithTheSpec) {
-  struct Change {
-    const char* name;
-    void (*apply)(KernelSpec*);
-  };
-  const Change changes[] = {
-      {"activation",
-       [](KernelSpec* s) { SetActivation(&ProductIn(s).sequence, Activation::kGeluErf); }},
-      {"dtype", [](KernelSpec* s) { SetElement(&ProductIn(s).sequence, DType::kF16); }},
-      {"k", [](KernelSpec* s) { ProductIn(s).sequence[0].k = 1016; }},
-      {"constant weights", [](KernelSpec* s) { ProductIn(s).constant_weights = false; }},
-      {"bias1",
-       [](KernelSpec* s) {
-         SetBias(&ProductIn(s).sequence, 0);
-         ProductIn(s).operands.push_back({Role::kBias, 7, 0, 0});
-         ProductIn(s).operands.push_back({Role::kBiasUp, 8, 0, 0});
-       }},
-      {"stages", [](KernelSpec* s) { ProductIn(s).schedule.stages = 2; }},
-      {"tile", [](KernelSpec* s) { ProductIn(s).schedule.first.block_n = 24; }},
-      {"out stride", [](KernelSpec* s) { OperandOf(s, Role::kOut)->row_stride = 2048; }},
-      {"out alignment", [](KernelSpec* s) { OperandOf(s, Role::kOut)->offset_bytes = 2; }},
-  };
   const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const std::string source = SourceOf(spec);
-  for (const Change& change : changes) {
-    KernelSpec other = spec;
-    change.apply(&other);
-    EXPECT_NE(SourceOf(other), source) << change.name;
+  for (const char* words :
+       {"p.act=gelu_erf", "p.element=f16", "p.1.k=1016", "constant_weights=false", "s.stages=2",
+        "s.first.block_n=24", "out.row_stride=2048", "out.offset_bytes=2"}) {
+    EXPECT_NE(SourceOf(Changed(spec, words)), source) << words;
   }
+  KernelSpec biased = Changed(spec, "p.bias1=true");
+  ProductIn(&biased).operands.push_back({Role::kBias, 7, 0, 0});
+  ProductIn(&biased).operands.push_back({Role::kBiasUp, 8, 0, 0});
+  EXPECT_NE(SourceOf(biased), source);
 }
 
 TEST(KernelSource, DoesNotDependOnWhichBuffersArePassed) {

@@ -1,3 +1,4 @@
+#include "tests/support/damage.h"
 #include "tests/support/test.h"
 #include "tests/unit/plan/sample_plan.h"
 
@@ -44,27 +45,16 @@ TEST(DecisionsBytes, KeepEveryField) {
   EXPECT_EQ(back.runners_up.size(), decisions.runners_up.size());
 }
 
-TEST(DecisionsBytes, EveryTruncationIsDataLoss) {
+TEST(DecisionsBytes, DamageIsRefusedOrOtherDecisions) {
   const std::string bytes = EncodeDecisions(Sample());
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    const absl::Status status = DecodeDecisions(absl::string_view(bytes).substr(0, size)).status();
-    EXPECT_TRUE(absl::IsDataLoss(status)) << size << status;
-  }
-  EXPECT_FALSE(DecodeDecisions(bytes + '\0').ok());
-}
-
-TEST(DecisionsBytes, EveryFlippedBitIsRefusedOrOtherDecisions) {
-  const std::string bytes = EncodeDecisions(Sample());
-  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
-    std::string damaged = bytes;
-    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
-    const absl::StatusOr<Decisions> back = DecodeDecisions(damaged);
-    if (back.ok()) {
-      EXPECT_EQ(EncodeDecisions(*back), damaged) << bit;
-    } else {
-      EXPECT_TRUE(absl::IsDataLoss(back.status())) << back.status();
-    }
-  }
+  const auto read = [](const std::string& of) {
+    absl::StatusOr<Decisions> decisions = DecodeDecisions(of);
+    EXPECT_TRUE(decisions.ok() || absl::IsDataLoss(decisions.status())) << decisions.status();
+    return decisions;
+  };
+  ExpectTruncationsRefused(bytes, DecodeDecisions);
+  EXPECT_FALSE(read(bytes + '\0').ok());
+  ExpectFlipsRefusedOrKept(bytes, read, EncodeDecisions);
 }
 
 TEST(DecisionsBytes, WhatDoesNotAddUpIsRefusedByName) {

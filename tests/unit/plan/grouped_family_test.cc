@@ -5,6 +5,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/plan/kernel_code.h"
+#include "tests/support/damage.h"
 #include "tests/support/refusals.h"
 
 namespace sinter {
@@ -111,11 +112,7 @@ constexpr char kRefused[] = "tests/unit/plan/refused_grouped.txt";
 
 // What reading the product's bytes says.
 absl::Status ReadBack(const GroupedProduct& p) {
-  ByteWriter w;
-  p.Write(w);
-  const std::string bytes = w.Take();
-  ByteReader r(bytes);
-  return GroupedProduct::Read(r).status();
+  return ReadFrom<GroupedProduct>(Written(p)).status();
 }
 
 void ExpectRefusedProducts(const std::string& section, const GroupedProduct& good) {
@@ -179,12 +176,8 @@ TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
   for (const GroupedProduct& p : {BiasedProduct(), ScaledProduct(), QuantizedProduct()}) {
     const KernelCode code = *CodeOf(SpecOf(p, kTiles));
     const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
-    for (size_t length = 0; length < bytes.size(); ++length) {
-      EXPECT_FALSE(ReadCode(bytes.substr(0, length), schedule).ok()) << length;
-    }
-    for (size_t length = 0; length < schedule.size(); ++length) {
-      EXPECT_FALSE(ReadCode(bytes, schedule.substr(0, length)).ok()) << length;
-    }
+    ExpectTruncationsRefused(bytes, [&](const std::string& of) { return ReadCode(of, schedule); });
+    ExpectTruncationsRefused(schedule, [&](const std::string& of) { return ReadCode(bytes, of); });
     for (size_t i = 0; i < bytes.size(); ++i) {
       for (const int bit : {0, 3, 7}) {
         std::string flipped = bytes;

@@ -2,9 +2,10 @@
 
 #include "src/explain/explain.h"
 #include "src/plan/product_family.h"
+#include "tests/support/damage.h"
 #include "tests/support/stitch_schedules.h"
 #include "tests/support/sum_family.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "tests/unit/plan/changed_spec.h"
 
 namespace sinter {
 namespace {
@@ -40,44 +41,37 @@ void Halve(KernelSpec& spec) {
   if (RowOf(ProductOf(spec).schedule).cluster_owns_rows) ProductIn(&spec).schedule.grid /= 2;
 }
 
-OperandBinding& OperandAt(KernelSpec& spec, Role role) {
-  return *const_cast<OperandBinding*>(FindOperand(ProductIn(&spec).operands, role));
-}
-
 KernelSpec SoftmaxSpec() {
   return StitchedSpec("softmax rows=M cols=1024",
                       testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
 }
 
-void Change(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
+void ChangeStitch(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
   StitchSpec stitch = *StitchOf(spec);
   change(stitch);
   spec.body = MakeBody(std::move(stitch));
 }
 
 TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
-  const std::vector<void (*)(KernelSpec&)> changes = {
-      [](KernelSpec& s) { OperandAt(s, Role::kA).buffer = 40; },
-      [](KernelSpec& s) { OperandAt(s, Role::kOut).buffer = kWorkspaceBuffer; },
-      [](KernelSpec& s) { OperandAt(s, Role::kOut).offset_bytes = 1 << 20; },
-      [](KernelSpec& s) { OperandAt(s, Role::kResidual).offset_bytes = 48; },
-      [](KernelSpec& s) { OperandAt(s, Role::kA).row_stride += 64; },
-      [](KernelSpec& s) { OperandAt(s, Role::kW).row_stride += 64; },
-      [](KernelSpec& s) { s.workspace_flags_offset = 4096; },
-      [](KernelSpec& s) { ProductIn(&s).constant_rows = true; },
-      Halve,
-  };
+  constexpr char kChanges[] =
+      "a.buffer=40 out.buffer=-1 out.offset_bytes=1048576 residual.offset_bytes=48 "
+      "a.row_stride+=64 w1.row_stride+=64 flags=4096 constant_rows=true";
   for (Dataflow dataflow : DataflowsOf(SampleG7())) {
     const KernelSpec spec = Full(dataflow);
-    for (size_t i = 0; i < changes.size(); ++i) {
-      KernelSpec other = spec;
-      changes[i](other);
-      EXPECT_EQ(Identity(other), Identity(spec)) << NameOf(dataflow) << " change " << i;
-      EXPECT_EQ(SourceText(other), SourceText(spec)) << NameOf(dataflow) << " change " << i;
+    std::vector<std::pair<std::string, KernelSpec>> others = {{"half the rows", spec}};
+    Halve(others[0].second);
+    for (const absl::string_view words : absl::StrSplit(kChanges, ' ')) {
+      others.emplace_back(words, Changed(spec, words));
+    }
+    for (const auto& [change, other] : others) {
+      SCOPED_TRACE(absl::StrCat(NameOf(dataflow), " ", change));
+      EXPECT_EQ(Identity(other), Identity(spec));
+      EXPECT_EQ(SourceText(other), SourceText(spec));
       // Ready flags are of those that wait; a recipe names no bucket.
-      const bool flags = i == 6 && !IsCooperative(ProductOf(spec).schedule);
-      const bool rows = i == 8 && ProductOf(other).schedule.grid == ProductOf(spec).schedule.grid;
-      EXPECT_EQ(*RecipeOf(other) == *RecipeOf(spec), flags || rows) << NameOf(dataflow) << i;
+      const bool flags = change == "flags=4096" && !IsCooperative(ProductOf(spec).schedule);
+      const bool rows = change == "half the rows" &&
+                        ProductOf(other).schedule.grid == ProductOf(spec).schedule.grid;
+      EXPECT_EQ(*RecipeOf(other) == *RecipeOf(spec), flags || rows);
     }
     KernelSpec smaller = spec;
     ProductIn(&smaller).schedule.grid -= ProductOf(smaller).schedule.cluster;
@@ -89,23 +83,15 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
 }
 
 TEST(KernelCode, HoldsWhatSourceHoldsAsLiterals) {
-  const std::vector<void (*)(KernelSpec&)> changes = {
-      [](KernelSpec& s) { OperandAt(s, Role::kOut).row_stride += 8; },
-      [](KernelSpec& s) { OperandAt(s, Role::kOut).offset_bytes = 8; },
-      [](KernelSpec& s) { OperandAt(s, Role::kResidual).row_stride += 8; },
-      [](KernelSpec& s) { OperandAt(s, Role::kResidual).offset_bytes = 8; },
-      [](KernelSpec& s) { ProductIn(&s).constant_weights = false; },
-      [](KernelSpec& s) { SetActivation(&ProductIn(&s).sequence, Activation::kSilu); },
-      [](KernelSpec& s) { SetResidual(&ProductIn(&s).sequence, Residual::kAddedRounded); },
-      [](KernelSpec& s) { ProductIn(&s).schedule.stages -= 1; },
-  };
+  constexpr char kChanges[] =
+      "out.row_stride+=8 out.offset_bytes=8 residual.row_stride+=8 residual.offset_bytes=8 "
+      "constant_weights=false p.act=silu p.residual=rounded s.stages+=-1";
   const KernelSpec spec = Full(Dataflow::kGridExchange);
   std::set<std::string> identities = {Identity(spec)}, sources = {SourceText(spec)};
-  for (size_t i = 0; i < changes.size(); ++i) {
-    KernelSpec other = spec;
-    changes[i](other);
-    EXPECT_TRUE(identities.insert(Identity(other)).second) << i;
-    EXPECT_TRUE(sources.insert(SourceText(other)).second) << i;
+  for (const absl::string_view words : absl::StrSplit(kChanges, ' ')) {
+    const KernelSpec other = Changed(spec, words);
+    EXPECT_TRUE(identities.insert(Identity(other)).second) << words;
+    EXPECT_TRUE(sources.insert(SourceText(other)).second) << words;
   }
 }
 
@@ -121,13 +107,13 @@ TEST(KernelCode, OfAStitchedKernelKnowsNoneEither) {
   const KernelSpec spec = SoftmaxSpec();
   for (size_t i = 0; i < changes.size(); ++i) {
     KernelSpec other = spec;
-    Change(other, changes[i]);
+    ChangeStitch(other, changes[i]);
     other.workspace_flags_offset = 64;
     EXPECT_EQ(Identity(other), Identity(spec)) << i;
     EXPECT_EQ(SourceText(other), SourceText(spec)) << i;
   }
   KernelSpec wider = spec;
-  Change(wider, [](StitchSpec& s) { s.schedule.vector = 4; });
+  ChangeStitch(wider, [](StitchSpec& s) { s.schedule.vector = 4; });
   EXPECT_NE(Identity(wider), Identity(spec));
 }
 
@@ -163,7 +149,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     EXPECT_TRUE(joined == spec) << NameOf(dataflow);
   }
   KernelSpec spec = SoftmaxSpec();
-  Change(spec, [](StitchSpec& s) { s.scratch_offset = 1 << 16; });
+  ChangeStitch(spec, [](StitchSpec& s) { s.scratch_offset = 1 << 16; });
   spec.workspace_flags_offset = kGridBarrierOffset;
   const KernelCode code = *CodeOf(spec);
   const StitchBinding binding = StitchBindingOf(spec);
@@ -197,20 +183,10 @@ TEST(KernelCode, ReadsBackAndTrustsNothing) {
     EXPECT_EQ(back.ScheduleBytes(), schedule);
     EXPECT_EQ(back.ProblemText(), code.ProblemText());
     EXPECT_EQ(back.ScheduleText(), code.ScheduleText());
-    for (size_t n = 0; n < bytes.size(); ++n) {
-      EXPECT_EQ(ReadCode(bytes.substr(0, n), schedule).status().code(),
-                absl::StatusCode::kDataLoss);
-    }
-    for (size_t n = 0; n < schedule.size(); ++n) {
-      EXPECT_FALSE(ReadCode(bytes, schedule.substr(0, n)).ok());
-    }
-    for (size_t i = 0; i < 8 * bytes.size(); ++i) {
-      std::string flipped = bytes;
-      flipped[i / 8] = static_cast<char>(flipped[i / 8] ^ (1 << i % 8));
-      const absl::StatusOr<KernelCode> other = ReadCode(flipped, schedule);
-      if (!other.ok()) continue;
-      EXPECT_EQ(other->Bytes(), flipped) << "bit " << i << " is lost";
-    }
+    const auto read = [&](const std::string& of) { return ReadCode(of, schedule); };
+    ExpectTruncationsRefused(bytes, read);
+    ExpectTruncationsRefused(schedule, [&](const std::string& of) { return ReadCode(bytes, of); });
+    ExpectFlipsRefusedOrKept(bytes, read, [](const KernelCode& of) { return of.Bytes(); });
   }
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_split.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule_check.h"
+#include "tests/support/damage.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/epilogue_forms.h"
 #include "tests/support/read_chain.h"
@@ -107,6 +108,14 @@ EpilogueProgram Aux(DType first, DType second, bool of_matrix = false, int more 
   return ProgramOfBody(r.Finish(), leaves);
 }
 
+EpilogueProgram WrittenAndRead(const EpilogueProgram& program) {
+  ByteWriter w;
+  WriteProgram(program, w);
+  const std::string bytes = w.Take();
+  ByteReader r(bytes);
+  return Got(ReadProgram(r));
+}
+
 TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
   const EpilogueProgram program = Aux(DType::kBF16, DType::kBF16);
   EXPECT_TRUE(program.written());
@@ -114,12 +123,7 @@ TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
   EXPECT_EQ(ToString(program), "y;aux=tanh(y)");
   EXPECT_TRUE(CheckProgram(program, DType::kBF16, false).ok());
   EXPECT_TRUE(CheckProgram(Aux(DType::kBF16, DType::kBF16, false, 1), DType::kBF16, false).ok());
-  ByteWriter w;
-  WriteProgram(program, w);
-  const std::string bytes = w.Take();
-  ByteReader r(bytes);
-  const EpilogueProgram read = Got(ReadProgram(r));
-  EXPECT_TRUE(read == program);
+  EXPECT_TRUE(WrittenAndRead(program) == program);
 }
 
 // A kernel computes all of these at once: they read a matrix, or have several results.
@@ -204,11 +208,7 @@ TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
       EXPECT_TRUE(*again.form == form);
       const bool pair = form.gate;
       EXPECT_TRUE(CheckProgram(program, result, pair).ok());
-      ByteWriter w;
-      WriteProgram(program, w);
-      const std::string bytes = w.Take();
-      ByteReader r(bytes);
-      const EpilogueProgram read = Got(ReadProgram(r));
+      const EpilogueProgram read = WrittenAndRead(program);
       EXPECT_TRUE(read == program);
       EXPECT_TRUE(read.form == form);
     }
@@ -320,9 +320,7 @@ TEST(EpilogueProgram, ReadsBackFromItsBytes) {
       auto read = Got(ProductSequence::FromCanonical(bytes));
       read.m = matched.sequence.m;
       EXPECT_TRUE(read == matched.sequence);
-      for (size_t i = 0; i < bytes.size(); ++i) {
-        EXPECT_FALSE(ProductSequence::FromCanonical(bytes.substr(0, i)).ok()) << i;
-      }
+      ExpectTruncationsRefused(bytes, ProductSequence::FromCanonical);
     }
   }
 }

@@ -1,6 +1,7 @@
 // Schedules as bytes: what is written reads back, what is out of bounds does not.
 #include "src/stitch/schedule.h"
 
+#include "tests/support/damage.h"
 #include "tests/support/refusals.h"
 
 namespace sinter {
@@ -100,22 +101,13 @@ TEST(StitchSchedule, NamesTheFieldThatIsOutOfBounds) {
 
 TEST(StitchSchedule, BytesThatAreNoScheduleAreDataLoss) {
   const std::string bytes = Sample().Canonical();
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_EQ(StitchSchedule::FromCanonical(bytes.substr(0, size)).status().code(),
-              absl::StatusCode::kDataLoss)
-        << size;
-  }
+  ExpectTruncationsRefused(bytes, StitchSchedule::FromCanonical);
   EXPECT_EQ(StitchSchedule::FromCanonical(bytes + "x").status().code(),
             absl::StatusCode::kDataLoss);
-  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
-    std::string flipped = bytes;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
-    const absl::StatusOr<StitchSchedule> read = StitchSchedule::FromCanonical(flipped);
-    if (read.ok()) {
-      EXPECT_TRUE(CheckStitchFields(*read).ok()) << bit;
-      EXPECT_EQ(read->Canonical(), flipped) << "bit " << bit << " is lost";
-    }
-  }
+  ExpectFlipsRefusedOrKept(bytes, StitchSchedule::FromCanonical, [](const StitchSchedule& s) {
+    EXPECT_TRUE(CheckStitchFields(s).ok()) << s.ToString();
+    return s.Canonical();
+  });
 }
 
 }  // namespace
