@@ -1,31 +1,10 @@
 #include "src/stitch/precision.h"
 
+#include "tests/support/refusals.h"
 #include "tests/unit/stitch/stitch_tests.h"
 
 namespace sinter {
 namespace {
-
-// The precision of the first op of that kind.
-Precision Of(const Chain& chain, UnaryKind kind) {
-  const std::vector<Precision> precisions = PrecisionsOf(chain);
-  for (size_t id = 0; id < precisions.size(); ++id) {
-    const Op& op = chain.op(static_cast<ValueId>(id));
-    if (op.kind == OpKind::kUnary && op.unary == kind) return precisions[id];
-  }
-  ADD_FAILURE() << "no such op";
-  return Precision::kFast;
-}
-bool IsExact(const Chain& chain, UnaryKind kind) { return Of(chain, kind) == Precision::kExact; }
-
-Precision OfQuotient(const Chain& chain) {
-  const std::vector<Precision> precisions = PrecisionsOf(chain);
-  for (size_t id = 0; id < precisions.size(); ++id) {
-    const Op& op = chain.op(static_cast<ValueId>(id));
-    if (op.kind == OpKind::kBinary && op.binary == BinaryKind::kDiv) return precisions[id];
-  }
-  ADD_FAILURE() << "no division";
-  return Precision::kFast;
-}
 
 // The last value of `text` about x, f32[4,8], cast to `dtype`.
 Chain Cast(DType dtype, const std::string& text) {
@@ -33,153 +12,24 @@ Chain Cast(DType dtype, const std::string& text) {
   r.Add(dtype == DType::kF32 ? "out _" : absl::StrCat("out ", NameOf(dtype), "(_)"));
   return r.Finish();
 }
-std::string Of(UnaryKind kind, absl::string_view x) {
-  return absl::StrCat(NameOf(kind), "(", x, ")");
-}
-
-// Exponentials of [4, 8] about what `reduce` makes of axis `about`, summed over the last; and, if
-// `given`, an output themselves.
-Chain SummedExponentials(const char* reduce, int32_t about, bool given) {
-  return ReadChain("x: f32[4,8]; e = exp(x - spread($0(x, $1, keep), x)); out sum(e, 1) $2", reduce,
-                   about, given ? ", e" : "");
-}
-
-TEST(Precision, ExponentialsAboutTheLargestNeedNotBeExactForTheirSum) {
-  EXPECT_FALSE(IsExact(SummedExponentials("reduce_max", 1, false), UnaryKind::kExp));
-  EXPECT_TRUE(IsExact(SummedExponentials("reduce_max", 1, true), UnaryKind::kExp));
-  EXPECT_TRUE(IsExact(SummedExponentials("mean", 1, false), UnaryKind::kExp));
-  EXPECT_TRUE(IsExact(SummedExponentials("reduce_max", 0, false), UnaryKind::kExp))
-      << "the largest of others: all terms may be small";
-}
-
-TEST(Precision, WhatTheyAreMadeOfIsExactAllTheSame) {
-  const Chain chain = SummedExponentials("reduce_max", 1, false);
+// The precision of each op, in order, without inputs and scalars that are exact.
+std::string Told(const Chain& chain) {
+  constexpr const char* kNames[] = {"fast", "beside one", "taken", "exact"};
   const std::vector<Precision> precisions = PrecisionsOf(chain);
+  std::vector<std::string> told;
   for (size_t id = 0; id < precisions.size(); ++id) {
-    const Op& op = chain.op(static_cast<ValueId>(id));
-    EXPECT_EQ(precisions[id] == Precision::kExact, op.kind != OpKind::kUnary) << id;
+    const Op& op = chain.ops()[id];
+    const bool computes = op.kind != OpKind::kInput && op.kind != OpKind::kScalar;
+    if (!computes && precisions[id] == Precision::kExact) continue;
+    told.push_back(absl::StrCat(NameOf(op), " ", kNames[static_cast<size_t>(precisions[id])]));
   }
+  return absl::StrJoin(told, ", ");
 }
 
-TEST(Precision, StoredTypesTakeWhatIsFinerThanThey) {
-  for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kSigmoid, UnaryKind::kReciprocal,
-                               UnaryKind::kTanh, UnaryKind::kErf, UnaryKind::kLog}) {
-    const auto precision = [&](DType dtype) { return Of(Cast(dtype, Of(kind, "x")), kind); };
-    const bool always =
-        kind == UnaryKind::kErf || kind == UnaryKind::kLog;  // here: of an f32 input
-    EXPECT_EQ(precision(DType::kF32), Precision::kExact);
-    EXPECT_EQ(precision(DType::kBF16), always ? Precision::kExact : Precision::kFast);
-    EXPECT_EQ(precision(DType::kF16),
-              always || kind == UnaryKind::kTanh ? Precision::kExact : Precision::kFast);
+TEST(Precision, IsWhatTheFileSays) {
+  for (const auto& [text, told] : RefusalsOf("tests/unit/stitch/precisions.txt", "precisions")) {
+    EXPECT_EQ(Told(ReadChain(text)), told) << text;
   }
-}
-
-TEST(Precision, LogarithmsOfNarrowValuesAreFastForNarrowResults) {
-  for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    const Chain chain = ReadChain("x: $0[4,8]; out $0(log(x))", NameOf(dtype));
-    EXPECT_EQ(IsExact(chain, UnaryKind::kLog), dtype == DType::kF16);
-  }
-}
-
-// What feeds a step: on which side of it a value falls shows any error.
-TEST(Precision, WhatFeedsAStepIsExact) {
-  for (const char* step : {"s32(q)", "s8(q)", "pred(q)", "bf16(floor(q))", "bf16(ceil_pow2(q))",
-                           "ge(q, 1)", "eq(q, 1)", "bf16(floor(square(min(q, 4))))"}) {
-    EXPECT_EQ(OfQuotient(ReadChain("x, y: f32[4,8]; q = x / y; out $0", step)), Precision::kExact)
-        << step;
-  }
-  EXPECT_EQ(OfQuotient(ReadChain("x, y: f32[4,8]; out bf16(x / y)")), Precision::kFast);
-}
-
-TEST(Precision, WhatMayCancelIsExact) {
-  for (const UnaryKind kind :
-       {UnaryKind::kExp, UnaryKind::kSigmoid, UnaryKind::kTanh, UnaryKind::kReciprocal}) {
-    for (const char* sum : {"+", "-"}) {
-      const Chain chain =
-          Cast(DType::kBF16, absl::StrCat("y: f32[4,8]; x * ", Of(kind, "x"), " ", sum, " y"));
-      EXPECT_TRUE(IsExact(chain, kind));
-    }
-  }
-}
-
-TEST(Precision, SumsOfWhatIsNotNegativeCancelNothing) {
-  const Chain chain = Cast(DType::kBF16, "reciprocal(1 + exp(x))");
-  EXPECT_FALSE(IsExact(chain, UnaryKind::kExp));
-  EXPECT_FALSE(IsExact(chain, UnaryKind::kReciprocal));
-  EXPECT_TRUE(IsExact(Cast(DType::kBF16, "-1 + exp(x)"), UnaryKind::kExp));
-}
-
-// s32 wraps: a sum of numbers that are not negative may be negative, and cancel what is added to
-// it.
-TEST(Precision, SumsOfS32MayBeNegative) {
-  const auto exponentials_beside = [](const char* sum) {
-    return IsExact(
-        ReadChain("x: f32[4,8]; n: s32[4,8]; out bf16(exp(x) + spread(f32($0), x))", sum),
-        UnaryKind::kExp);
-  };
-  for (const char* sum : {"abs(n)", "square(n)", "n * n", "relu(n) + relu(n)",
-                          "sum(relu(n), 1, keep)", "cumsum(relu(n))"}) {
-    EXPECT_TRUE(exponentials_beside(sum)) << sum;
-  }
-  EXPECT_FALSE(exponentials_beside("relu(n)"));
-  EXPECT_FALSE(exponentials_beside("reduce_max(relu(n), 1, keep)"));
-}
-
-// The gradient of a cross entropy: exp(x) - [the label's place].
-TEST(Precision, ExponentialsBesidePredicatesCancelNearOneAlone) {
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    const Chain chain = Cast(dtype, "y, z: f32[4,8]; exp(x) - f32(eq(y, z))");
-    EXPECT_EQ(IsExact(chain, UnaryKind::kExp), dtype == DType::kF32);
-  }
-}
-
-// Softmax times values: the error of each term is below the sum's own roundings.
-TEST(Precision, SumsOverAnAxisTakeFastTermsButNoTanh) {
-  for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kTanh}) {
-    const Chain chain = Cast(DType::kBF16, absl::StrCat("sum(x * ", Of(kind, "x"), ", 1, keep)"));
-    EXPECT_EQ(IsExact(chain, kind), kind == UnaryKind::kTanh);
-  }
-}
-
-TEST(Precision, FunctionsThatGrowErrorsHaveExactOperands) {
-  for (const UnaryKind outer : {UnaryKind::kExp, UnaryKind::kLog, UnaryKind::kSin, UnaryKind::kCos,
-                                UnaryKind::kSigmoid, UnaryKind::kErf}) {
-    EXPECT_TRUE(IsExact(Cast(DType::kBF16, Of(outer, "10 * tanh(x)")), UnaryKind::kTanh));
-  }
-}
-
-TEST(Precision, TanhAndErfHaveAFormBesideOne) {
-  for (const UnaryKind kind : {UnaryKind::kTanh, UnaryKind::kErf}) {
-    const auto of = [&](DType dtype, const char* text) {
-      return Of(Cast(dtype, absl::StrCat("t = ", Of(kind, "x"), "; ", text)), kind);
-    };
-    const Precision alone = kind == UnaryKind::kTanh ? Precision::kTaken : Precision::kBesideOne;
-    for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      EXPECT_EQ(of(dtype, "1 + t"), alone);
-      EXPECT_EQ(of(dtype, "1 - t * t"), alone);
-      EXPECT_EQ(of(dtype, "(1 + t) * (1 - t * t)"), Precision::kBesideOne);
-    }
-    EXPECT_EQ(of(DType::kF32, "1 + t"), Precision::kExact);
-    EXPECT_EQ(of(DType::kF32, "1 - t * t"), Precision::kExact);
-    // Near zero it is not exact.
-    EXPECT_EQ(of(DType::kBF16, "(1 + t) * t"), Precision::kExact);
-    EXPECT_EQ(of(DType::kBF16, "0.125 + t"), Precision::kExact);
-  }
-}
-
-// x / 3, of rows of 8, as codes; `spread`: once a row.
-Precision OfDivisor(DType codes, bool spread) {
-  const Chain chain =
-      ReadChain("x: f32[4,8]; by: f32[4,$0]; inverse = reciprocal(by); out $1(x * $2)",
-                spread ? 1 : 8, NameOf(codes), spread ? "spread(inverse, x)" : "inverse");
-  return Of(chain, UnaryKind::kReciprocal);
-}
-
-TEST(Precision, DivisorsOfCodesAreExactWhereTheyAreMadeOnceARow) {
-  EXPECT_EQ(OfDivisor(DType::kE4M3, true), Precision::kExact);
-  EXPECT_EQ(OfDivisor(DType::kS8, true), Precision::kExact);
-  EXPECT_EQ(OfDivisor(DType::kE4M3, false), Precision::kFast);
-  EXPECT_EQ(OfDivisor(DType::kBF16, true), Precision::kFast);
 }
 
 // What f32 results are made of is exact, unless codes are all that is made of them.
@@ -251,19 +101,6 @@ TEST(Precision, TanhBesideOneIsOneFunctionWithTheSum) {
           EXPECT_EQ(chain.op(compound.path.back().first).unary, UnaryKind::kTanh);
           EXPECT_EQ(compound.path.size(), square ? 3u : 2u);
         }
-      }
-    }
-  }
-}
-
-// log(1 - tanh(x)^2) is log1p of the square: no sum is rounded, which would hide its errors.
-TEST(Precision, TanhBelowALogarithmOfOnePlusIsExact) {
-  for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    for (const bool squared : {false, true}) {
-      for (const char* sum : {"1 + ", "1 - "}) {
-        const Chain chain =
-            Cast(dtype, absl::StrCat("log(", sum, squared ? "square(tanh(x))" : "tanh(x)", ")"));
-        EXPECT_TRUE(IsExact(chain, UnaryKind::kTanh)) << NameOf(dtype) << " " << squared;
       }
     }
   }
