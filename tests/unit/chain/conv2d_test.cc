@@ -1,54 +1,9 @@
 // conv2d: shapes, the canonical form, and the ways to write it.
-#include "src/chain/infer.h"
 #include "tests/support/read_chain.h"
 #include "tests/support/test.h"
 
 namespace sinter {
 namespace {
-
-TensorType Image(int64_t h, int64_t w, int64_t c) {
-  return {DType::kBF16, {Dim::M(), C(h), C(w), C(c)}};
-}
-
-TensorType Filter(int64_t out, int64_t r, int64_t s, int64_t in) {
-  return {DType::kBF16, {C(out), C(r), C(s), C(in)}};
-}
-
-struct Shape {
-  int64_t h, w, r, s;
-  Conv2d conv;
-  int64_t p, q;
-};
-
-TEST(Conv2d, InfersTheExtentsOfEveryStridePadAndDilation) {
-  const FilterLayout ohwi = FilterLayout::kOHWI;
-  const Shape shapes[] = {
-      {56, 56, 1, 1, {}, 56, 56},
-      {8, 6, 3, 3, {}, 6, 4},
-      {8, 6, 3, 3, {ohwi, {1, 1}, {1, 1}, {1, 1, 1, 1}}, 8, 6},
-      {8, 6, 2, 2, {ohwi, {1, 1}, {1, 1}, {0, 1, 0, 1}}, 8, 6},
-      {224, 200, 7, 7, {ohwi, {2, 2}, {1, 1}, {3, 3, 3, 3}}, 112, 100},
-      {7, 9, 3, 3, {ohwi, {2, 3}, {1, 1}, {1, 1, 0, 0}}, 4, 3},
-      {9, 9, 3, 3, {ohwi, {1, 1}, {2, 3}, {2, 2, 3, 3}}, 9, 9},
-      {5, 5, 1, 3, {}, 5, 3},
-      {5, 5, 3, 1, {}, 3, 5},
-      {1, 1, 1, 1, {}, 1, 1},
-      {4, 3, 4, 3, {}, 1, 1},
-      {1, 1, 3, 3, {ohwi, {1, 1}, {1, 1}, {5, 0, 0, 5}}, 4, 4},
-      {6, 6, 3, 3, {ohwi, {2, 2}, {1, 1}, {0, 1, 0, 1}}, 3, 3},
-  };
-  for (const Shape& s : shapes) {
-    const auto type = Got(InferConv2d(Image(s.h, s.w, 24), Filter(40, s.r, s.s, 24), s.conv));
-    const TensorType want{DType::kF32, {Dim::M(), C(s.p), C(s.q), C(40)}};
-    EXPECT_EQ(type, want) << ToString(type) << " of " << s.h << " " << s.w << " " << s.r;
-  }
-}
-
-TEST(Conv2d, ReadsHwioFilters) {
-  const TensorType w{DType::kBF16, {C(3), C(2), C(24), C(40)}};
-  const auto type = Got(InferConv2d(Image(8, 6, 24), w, {.filter = FilterLayout::kHWIO}));
-  EXPECT_EQ(ToString(type), "f32[M,6,5,40]");
-}
 
 // An expression of an image x and a filter w of `dims`.
 Chain ChainOf(absl::string_view dims, absl::string_view y) {
@@ -132,9 +87,9 @@ TEST(Conv2d, JsonNamesAOneTapConvolutionAndTheOpsBehindIt) {
 }
 
 TEST(Conv2d, AFinishThatFailsLeavesTheBuilderAsItWas) {
-  ChainBuilder b;
-  const ValueId x = *b.Input(Image(4, 4, 8)), w = *b.Input(Filter(8, 1, 1, 8));
-  const ValueId y = *b.Convolve(x, w), spare = *b.Unary(UnaryKind::kRelu, x);
+  ChainReader r("x: bf16[M,4,4,8]; w: bf16[8,1,1,8]; spare = relu(x)");
+  ChainBuilder& b = r.builder();
+  const ValueId y = *b.Convolve(r["x"], r["w"]), spare = r["spare"];
   ASSERT_TRUE(b.Output(y).ok());
   EXPECT_FALSE(b.Finish().ok());
   EXPECT_EQ(b.OpOf(y).kind, OpKind::kConv2d);

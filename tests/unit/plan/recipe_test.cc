@@ -1,6 +1,6 @@
 #include "src/plan/kernel_code.h"
 #include "tests/support/test.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "tests/unit/plan/changed_spec.h"
 
 namespace sinter {
 namespace {
@@ -102,23 +102,16 @@ TEST(Recipe, LeavesOtherWeightsAsTheyLie) {
     ProductIn(&spec).schedule.first = {64, 1};
     return spec;
   }();
-  const auto permutes = [&](const auto& change) {
-    KernelSpec spec = good;
-    change(&ProductIn(&spec).sequence, &ProductIn(&spec).schedule);
+  const auto permutes = [&](absl::string_view words) {
+    const KernelSpec spec = Changed(good, words);
     return PermutesColumns(ProductOf(spec).sequence, ProductOf(spec).schedule);
   };
-  EXPECT_TRUE(permutes([](ProductSequence*, Schedule*) {}));
-  EXPECT_FALSE(permutes([](ProductSequence* p, Schedule*) { p->products[0].n = 3080; }));
-  EXPECT_FALSE(
-      permutes([](ProductSequence* p, Schedule*) { p->products[0].result = DType::kF32; }));
-  EXPECT_FALSE(permutes([](ProductSequence* p, Schedule*) { SetLayout(p, Layout::kIO); }));
-  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) { s->first.block_n = 48; }));
-  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) { s->first.split_k = 2; }));
-  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) { s->swapped = true; }));
-  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) {
-    s->share = Share::kWeights;
-    s->first.block_n = 96;
-  }));
+  EXPECT_TRUE(permutes(""));
+  for (const char* words :
+       {"p.1.n=3080", "p.1.result=f32", "p.layout=io", "s.first.block_n=48", "s.first.split_k=2",
+        "s.swapped=true", "s.share=weights s.first.block_n=96"}) {
+    EXPECT_FALSE(permutes(words)) << words;
+  }
 }
 
 TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
@@ -251,14 +244,10 @@ TEST(Recipe, CountsTapsWhoseChannelsAreOdd) {
 
 TEST(Recipe, KeepsStridesAndOffsetsOfOperands) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-  ProductIn(&spec).operands[0].row_stride = 1040;
-  ProductIn(&spec).operands[0].offset_bytes = 32;
-  spec.workspace_flags_offset = 4096;
-  for (OperandBinding& operand : ProductIn(&spec).operands) {
-    if (operand.role != Role::kOut) continue;
-    operand.row_stride = 1025;  // plain stores: any stride
-    operand.offset_bytes = 2;
-  }
+  // Plain stores of the output take any stride.
+  spec = Changed(spec,
+                 "a.row_stride=1040 a.offset_bytes=32 flags=4096 out.row_stride=1025 "
+                 "out.offset_bytes=2");
   const LaunchRecipe r = RecipeFor(spec);
   EXPECT_THAT(r.tensor_maps[0].stride_bytes, ElementsAre(2080));
   EXPECT_EQ(r.tensor_maps[0].offset_bytes, 32u);
@@ -308,17 +297,12 @@ TEST(Recipe, MovesAResidualThatLiesInABuffer) {
   ProductSequence p = SampleS8();
   SetResidual(&p, Residual::kAddedRounded);
   KernelSpec spec = SampleSpec(p, Dataflow::kGridExchange);
-  OperandBinding* residual = nullptr;
-  for (OperandBinding& operand : ProductIn(&spec).operands) {
-    if (operand.role == Role::kResidual) residual = &operand;
-  }
-  ASSERT_NE(residual, nullptr);
-  residual->row_stride = 1040;
-  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2080, 2048));
-  residual->buffer = kWorkspaceBuffer;
-  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2048));
-  residual->buffer = 5;  // the output's own
-  ProductIn(&spec).constant_rows = true;
+  EXPECT_THAT(Moving(RecipeFor(Changed(spec, "residual.row_stride=1040"))),
+              ElementsAre(2080, 2048));
+  EXPECT_THAT(Moving(RecipeFor(Changed(spec, "residual.row_stride=1040 residual.buffer=-1"))),
+              ElementsAre(2048));
+  // Buffer 5 is the output's own.
+  spec = Changed(spec, "residual.row_stride=1040 residual.buffer=5 constant_rows=true");
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre());
 }
 
@@ -331,10 +315,7 @@ TEST(Recipe, MovesFactorsOfRows) {
   EXPECT_EQ(Args(RecipeFor(spec)),
             "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(4, 2, 2048));
-  for (OperandBinding& operand : ProductIn(&spec).operands) {
-    if (operand.role == Role::kFactor) operand.buffer = kWorkspaceBuffer;
-  }
-  EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2, 2048));
+  EXPECT_THAT(Moving(RecipeFor(Changed(spec, "factor1.buffer=-1"))), ElementsAre(2, 2048));
 }
 
 TEST(Recipe, IsWithinItsBounds) {
