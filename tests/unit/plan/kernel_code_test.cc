@@ -46,10 +46,8 @@ KernelSpec SoftmaxSpec() {
                       testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
 }
 
-void ChangeStitch(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
-  StitchSpec stitch = *StitchOf(spec);
-  change(stitch);
-  spec.body = MakeBody(std::move(stitch));
+void ChangeStitch(KernelSpec& spec, absl::string_view words) {
+  spec.body = MakeBody(Changed(*StitchOf(spec), words));
 }
 
 TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
@@ -96,24 +94,18 @@ TEST(KernelCode, HoldsWhatSourceHoldsAsLiterals) {
 }
 
 TEST(KernelCode, OfAStitchedKernelKnowsNoneEither) {
-  const std::vector<void (*)(StitchSpec&)> changes = {
-      [](StitchSpec& s) { s.operands[0].buffer = 40; },
-      [](StitchSpec& s) {
-        s.operands[1] = {kWorkspaceBuffer, 1 << 20};
-      },
-      [](StitchSpec& s) { s.scratch_offset = 1 << 16; },
-      [](StitchSpec& s) { s.schedule.grid = 17; },
-  };
   const KernelSpec spec = SoftmaxSpec();
-  for (size_t i = 0; i < changes.size(); ++i) {
+  for (const char* words :
+       {"operands[0].buffer=40", "operands[1].buffer=-1 operands[1].offset_bytes=1048576",
+        "scratch_offset=65536", "schedule.grid=17"}) {
     KernelSpec other = spec;
-    ChangeStitch(other, changes[i]);
+    ChangeStitch(other, words);
     other.workspace_flags_offset = 64;
-    EXPECT_EQ(Identity(other), Identity(spec)) << i;
-    EXPECT_EQ(SourceText(other), SourceText(spec)) << i;
+    EXPECT_EQ(Identity(other), Identity(spec)) << words;
+    EXPECT_EQ(SourceText(other), SourceText(spec)) << words;
   }
   KernelSpec wider = spec;
-  ChangeStitch(wider, [](StitchSpec& s) { s.schedule.vector = 4; });
+  ChangeStitch(wider, "schedule.vector=4");
   EXPECT_NE(Identity(wider), Identity(spec));
 }
 
@@ -149,7 +141,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     EXPECT_TRUE(joined == spec) << NameOf(dataflow);
   }
   KernelSpec spec = SoftmaxSpec();
-  ChangeStitch(spec, [](StitchSpec& s) { s.scratch_offset = 1 << 16; });
+  ChangeStitch(spec, "scratch_offset=65536");
   spec.workspace_flags_offset = kGridBarrierOffset;
   const KernelCode code = *CodeOf(spec);
   const StitchBinding binding = StitchBindingOf(spec);

@@ -1,7 +1,7 @@
 #include "src/plan/family.h"
 #include "src/product/schedule_check.h"
 #include "tests/support/read_chain.h"
-#include "tests/support/test.h"
+#include "tests/unit/plan/changed_spec.h"
 #include "tests/unit/plan/sample_plan.h"
 
 namespace sinter {
@@ -17,9 +17,7 @@ ProductSequence Two() {
 }
 
 Schedule Cluster() {
-  Schedule s =
-      ReadSchedule("cluster-exchange bm64 wg1x1 bk64 st4 cl8 grid8 first 128/1 second 32/1");
-  return s;
+  return ReadSchedule("cluster-exchange bm64 wg1x1 bk64 st4 cl8 grid8 first 128/1 second 32/1");
 }
 
 KernelSpec SpecOf(const ProductSequence& sequence, const Schedule& schedule) {
@@ -29,11 +27,9 @@ KernelSpec SpecOf(const ProductSequence& sequence, const Schedule& schedule) {
   return spec;
 }
 
-std::string OrderWith(const std::function<void(ProductSequence&, Schedule&)>& change) {
-  ProductSequence p = Two();
-  Schedule s = Cluster();
-  change(p, s);
-  return RowOrder(SpecOf(p, s));
+// The order of a kernel of both products with changes (changed_spec.h).
+std::string OrderWith(absl::string_view words) {
+  return RowOrder(Changed(SpecOf(Two(), Cluster()), words));
 }
 
 // A plan of one stitched kernel.
@@ -57,21 +53,18 @@ TEST(RowOrder, OfTwoProductsIsThatOfTwoKernels) {
 }
 
 TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
-  const std::string plain = OrderWith([](ProductSequence&, Schedule&) {});
-  EXPECT_EQ(plain, OrderWith([](ProductSequence& p, Schedule& s) {
-              p.m = 4096;
-              s = With(s, "grid-exchange bm128 wg2x st3 cl2 grid132 first 96 second 128");
-            }));
-  EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) { s.block_k = 128; }));
+  const std::string plain = OrderWith("");
+  EXPECT_EQ(plain, OrderWith("p.m=4096 s.dataflow=grid-exchange s.block_m=128 s.warpgroups_m=2 "
+                             "s.stages=3 s.cluster=2 s.grid=132 s.first.block_n=96 "
+                             "s.second.block_n=128"));
+  EXPECT_EQ(plain, OrderWith("s.block_k=128"));
   const auto alone = [](Share share, int cluster) {
     Schedule s;
     s.block_k = 64, s.first = {64, 1}, s.share = share, s.cluster = cluster;
     return RowOrder(SpecOf(FirstOf(Two()), s));
   };
   EXPECT_EQ(alone(Share::kNone, 1), alone(Share::kWeights, 2));
-  EXPECT_EQ(plain, OrderWith([](ProductSequence&, Schedule& s) {
-              s.dataflow = Dataflow::kClusterSlab, s.cut = 512;
-            }));
+  EXPECT_EQ(plain, OrderWith("s.dataflow=cluster-slab s.cut=512"));
 }
 
 // A sum over M has as many steps as a launch has rows.
@@ -99,67 +92,49 @@ TEST(RowOrder, RowsMixWhereAScatterHasThem) {
 }
 
 TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
-  const std::function<void(ProductSequence&, Schedule&)> changes[] = {
-      [](ProductSequence&, Schedule&) {},
-      [](ProductSequence&, Schedule& s) { s.first.split_k = 2; },
-      [](ProductSequence&, Schedule& s) { s.first.split_k = 4; },
-      [](ProductSequence&, Schedule& s) { s.second.split_k = 2; },
-      [](ProductSequence&, Schedule& s) { s.swapped = true; },
-      [](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kSpatialGate; },
-      [](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kClusterRanges, s.cut = 2; },
-      [](ProductSequence& p, Schedule&) { SetBias(&p, 0, false); },
-      [](ProductSequence& p, Schedule&) { SetResidual(&p, Residual::kAddedRounded); },
-      [](ProductSequence& p, Schedule&) { p[0].k = 192; },
-      [](ProductSequence& p, Schedule& s) { p[0].k = 192, s.block_k = 128; },
-      // Seven blocks in four ranges, of 64 and of 128.
-      [](ProductSequence& p, Schedule& s) { p[0].k = 896, s.first.split_k = 4; },
-      [](ProductSequence& p, Schedule& s) { p[0].k = 896, s.first.split_k = 4, s.block_k = 128; },
-  };
+  // The last two: seven blocks in four ranges, of 64 and of 128.
+  const char* const changes[] = {"",
+                                 "s.first.split_k=2",
+                                 "s.first.split_k=4",
+                                 "s.second.split_k=2",
+                                 "s.swapped=true",
+                                 "s.dataflow=spatial-gate",
+                                 "s.dataflow=cluster-ranges s.cut=2",
+                                 "p.bias1=false",
+                                 "p.residual=rounded",
+                                 "p.1.k=192",
+                                 "p.1.k=192 s.block_k=128",
+                                 "p.1.k=896 s.first.split_k=4",
+                                 "p.1.k=896 s.first.split_k=4 s.block_k=128"};
   std::set<std::string> orders;
-  for (const auto& change : changes) orders.insert(OrderWith(change));
+  for (const char* words : changes) orders.insert(OrderWith(words));
   EXPECT_EQ(orders.size(), std::size(changes));
 }
 
 TEST(RowOrder, OfStitchedKernelsIsAllButTheGrid) {
-  const auto order = [](const std::function<void(StitchSpec&)>& change) {
-    KernelSpec spec = Softmax().kernels[0].spec;
-    auto stitch = std::make_shared<StitchSpec>(*StitchOf(spec));
-    change(*stitch);
-    spec.body = MakeBody(std::move(*stitch));
-    return RowOrder(spec);
+  const StitchSpec softmax = *StitchOf(Softmax().kernels[0].spec);
+  const auto order = [](StitchSpec stitch) {
+    return RowOrder({.family = &StitchFamily(), .body = MakeBody(std::move(stitch))});
   };
-  const std::string plain = order([](StitchSpec&) {});
-  EXPECT_EQ(plain, order([](StitchSpec& s) { s.schedule.grid = 132; }));
-  EXPECT_EQ(plain, order([](StitchSpec& s) { s.operands.push_back({0, 256}); }));
-  EXPECT_NE(plain, order([](StitchSpec& s) { s.schedule.unit_threads = 32; }));
-  EXPECT_NE(plain, order([](StitchSpec& s) { s.schedule.vector = 8; }));
-  EXPECT_NE(plain, order([](StitchSpec& s) { s.schedule.split = 4; }));
-  EXPECT_NE(plain, order([](StitchSpec& s) {
-              s.body = ParseProblem("softmax rows=M cols=512 scale=2")->chain;
-            }));
+  const std::string plain = order(softmax);
+  for (const char* words : {"schedule.grid=132", "operands.size=3 operands[2].offset_bytes=256"}) {
+    EXPECT_EQ(plain, order(Changed(softmax, words))) << words;
+  }
+  for (const char* words : {"schedule.unit_threads=32", "schedule.vector=8", "schedule.split=4"}) {
+    EXPECT_NE(plain, order(Changed(softmax, words))) << words;
+  }
+  StitchSpec scaled = softmax;
+  scaled.body = ParseProblem("softmax rows=M cols=512 scale=2")->chain;
+  EXPECT_NE(plain, order(scaled));
 }
 
 TEST(CheckRowOrder, NamesTheFieldThatIsAnotherOrder) {
-  EXPECT_TRUE(CheckRowOrder(Two(), Cluster()).ok());
-  const auto why = [](const std::function<void(ProductSequence&, Schedule&)>& change) {
-    ProductSequence p = Two();
-    Schedule s = Cluster();
-    change(p, s);
-    return std::string(CheckRowOrder(p, s).message());
-  };
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.swapped = true; }), HasSubstr("swapped 1"));
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.first.split_k = 2; }),
-              HasSubstr("first.split_k 2 is not 1"));
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.second.split_k = 4; }),
-              HasSubstr("second.split_k 4 is not 1"));
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kSpatialGate; }),
-              HasSubstr("dataflow 6 (spatial-gate) adds parts"));
-  EXPECT_THAT(why([](ProductSequence&, Schedule& s) { s.dataflow = Dataflow::kClusterRanges; }),
-              HasSubstr("dataflow 4 (cluster-ranges) adds parts"));
-  EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { p[0].k = 320, s.block_k = 128; }),
-              HasSubstr("block_k 128 gives k of 320 more steps than 64"));
-  EXPECT_THAT(why([](ProductSequence& p, Schedule& s) { SetColumns(&p, 0, 960), s.block_k = 128; }),
-              HasSubstr("block_k 128 gives n of 960 more steps than 64"));
+  ExpectRefusedChanges(
+      "tests/unit/plan/refused_specs.txt", "row orders", SpecOf(Two(), Cluster()),
+      [](const KernelSpec& spec) {
+        return CheckRowOrder(ProductOf(spec).sequence, ProductOf(spec).schedule);
+      },
+      absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(BatchInvariantSpec, IsPartOfTheDecisionsAndOfThePlansText) {
