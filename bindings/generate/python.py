@@ -64,7 +64,7 @@ _METHODS = ("unary", "binary", "compare", "select", "cast", "broadcast", "transp
 _ACTIVATIONS = ("IDENTITY", "GELU_TANH", "GELU_ERF")
 _PARAMETERS = {"sinter_value": "Value", "sinter_checkpoint": "str", "double": "float", "int32_t": "int"}
 _PASSED = {
-    "sinter_value": "b._own({0})", "sinter_checkpoint": "checkpoint_number({0})", "double": 'number({0}, "{0}")',
+    "sinter_value": "b._own({0})", "sinter_checkpoint": 'named(_abi.CHECKPOINT, {0}, "{0}")', "double": 'number({0}, "{0}")',
     "int32_t": 'integer({0}, "{0}", -(2**31), 2**31 - 1)',
 }  # fmt: skip
 
@@ -154,14 +154,14 @@ def functions(abi: Abi) -> str:
     if undescribed:
         raise SyntaxError(f"{' '.join(undescribed)}: a comment must say what it computes, as the others' do")
     used = {argument.type for add in adds for argument in add.arguments}
-    numbers = ["checkpoint_number"] if "sinter_checkpoint" in used else []
-    checks = [name for name, kind in (("integer", "int32_t"), ("number", "double")) if kind in used]
+    checks = [name for name, kind in (("integer", "int32_t"), ("named", "sinter_checkpoint"), ("number", "double")) if kind in used]
     names = [name.lower() for name, _ in unary + binary + activations] + [add.name for add in adds]
     lines: List[str] = [
         f'"""Ops as functions on values. {MADE_BY}"""\n',
         "from __future__ import annotations\n",
+        *(["from . import _abi"] if "named" in checks else []),
         *([f"from ._argument import {', '.join(checks)}"] if checks else []),
-        f"from ._builder import {', '.join(['Operand', 'Value', 'builder_of', *numbers])}\n",
+        "from ._builder import Operand, Value, builder_of\n",
         *filled("__all__ = [", [f'"{name}"' for name in names], "]", WIDTH, "    ").splitlines(),
     ]
     for owner, chosen in (("_unary", unary), ("_activate", activations)):

@@ -1,16 +1,17 @@
-"""Arguments of every kind, checked: integers, numbers, flags and sequences."""
+"""Arguments of every kind, checked: integers, numbers, flags, words, times and sequences."""
 
 from __future__ import annotations
 
 import numbers
 import operator
-from typing import Any, Iterable, List, Type, TypeVar
+from typing import Any, Dict, Iterable, List, Optional, Type, TypeVar
 
 from ._error import invalid
 
 Item = TypeVar("Item")
 
 _I64_MAX = 2**63 - 1
+_MAX_US = 2**62
 
 
 def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = _I64_MAX) -> int:
@@ -84,3 +85,33 @@ def sequence(values: Iterable[Item], name: str) -> List[Item]:
         return list(values)
     except TypeError:
         raise TypeError(f"{name} is {values!r}, not a sequence") from None
+
+
+def seconds(timeout: Any) -> float:
+    """`timeout`, an int or float of Python or numpy.
+
+    Raises:
+        TypeError: neither. Error: INVALID_ARGUMENT for less than 0, or NaN.
+    """
+    if not is_number(timeout):
+        raise TypeError(f"timeout is {timeout!r}, which is no number of seconds")
+    if not timeout >= 0:
+        raise invalid(f"timeout is {timeout}, not 0 or more seconds", "timeout", timeout, "0 or more seconds")
+    return float(min(timeout, _MAX_US / 1e6))
+
+
+def microseconds(timeout: Optional[float]) -> int:
+    """A deadline; 0 means none to the library, so the shortest is 1."""
+    return 0 if timeout is None else max(1, int(seconds(timeout) * 1e6))
+
+
+def named(table: Dict[str, int], value: Any, name: str) -> int:
+    """The number of a word of `table`.
+
+    Raises:
+        Error: INVALID_ARGUMENT naming the words there are.
+    """
+    if not isinstance(value, str) or value not in table:
+        words = " ".join(table)
+        raise invalid(f"{name} is {value!r}; there are {words}", name, repr(value), words)
+    return table[value]

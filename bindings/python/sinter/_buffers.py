@@ -11,7 +11,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from . import _dlpack
 from ._argument import integer
 from ._chain import TensorInfo
-from ._dtype import DType
+from ._dtype import FACTS, DType
 from ._error import Error, Status, invalid
 
 ALIGNMENT = 16
@@ -157,18 +157,8 @@ _torch_dtypes: Dict[Any, DType] = {}
 
 
 def torch_dtype(dtype: DType) -> Any:
-    """torch's name for `dtype`."""
-    torch = torch_module()
-    return {
-        DType.F32: torch.float32,
-        DType.F16: torch.float16,
-        DType.BF16: torch.bfloat16,
-        DType.S32: torch.int32,
-        DType.PRED: torch.bool,
-        DType.E4M3: getattr(torch, "float8_e4m3fn", None),
-        DType.S8: torch.int8,
-        DType.S64: torch.int64,
-    }[dtype]
+    """torch's own `dtype`."""
+    return getattr(torch_module(), FACTS[dtype].name)
 
 
 def _of_torch(value: Any, name: str, untyped: bool) -> Buffer:
@@ -185,7 +175,7 @@ def _of_torch(value: Any, name: str, untyped: bool) -> Buffer:
     if value.is_conj() or value.is_neg():
         raise invalid(f"{name} is a lazy conjugate or negation: call resolve_conj() or resolve_neg()")
     if not _torch_dtypes:
-        _torch_dtypes.update({torch_dtype(dtype): dtype for dtype in DType if torch_dtype(dtype) is not None})
+        _torch_dtypes.update({torch_dtype(dtype): dtype for dtype in DType})
     dtype = DType.S8 if untyped and value.dtype is torch.uint8 else _torch_dtypes.get(value.dtype)
     if dtype is None:
         raise invalid(f"{name} has dtype {value.dtype}, which no chain has")
@@ -202,16 +192,7 @@ def _of_torch(value: Any, name: str, untyped: bool) -> Buffer:
 
 # ---------------------------------------------------------------- __cuda_array_interface__
 
-_TYPESTR = {
-    "<f4": DType.F32,
-    "<f2": DType.F16,
-    "<V2": DType.BF16,  # as ml_dtypes' bfloat16 says
-    "<i4": DType.S32,
-    "|b1": DType.PRED,
-    "|V1": DType.E4M3,
-    "|i1": DType.S8,
-    "<i8": DType.S64,
-}
+_TYPESTR = {facts.typestr: dtype for dtype, facts in FACTS.items()}
 
 
 def _of_interface(value: Any, interface: Any, name: str, untyped: bool) -> Buffer:
@@ -245,17 +226,7 @@ def _element_strides(strides: Tuple[int, ...], shape: Tuple[int, ...], dtype: DT
 
 # ---------------------------------------------------------------- DLPack
 
-_DLPACK_TYPES = {
-    (2, 32): DType.F32,
-    (2, 16): DType.F16,
-    (4, 16): DType.BF16,
-    (0, 32): DType.S32,
-    (0, 8): DType.S8,
-    (0, 64): DType.S64,
-    (6, 8): DType.PRED,
-    (10, 8): DType.E4M3,
-}
-
+_DLPACK_TYPES = {facts.dlpack: dtype for dtype, facts in FACTS.items()}
 _UNSIGNED_BYTE = (1, 8)
 
 

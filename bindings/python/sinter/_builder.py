@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import ctypes
 import numbers
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._argument import flag, integer, is_number, sequence
+from ._argument import flag, integer, is_number, named, sequence
 from ._chain import Chain
 from ._dtype import DType, DTypeLike
 from ._error import invalid
@@ -26,6 +26,22 @@ from ._shape import M, Dim, Shape, Stride, axis as _axis, broadcast, int32s, int
 
 Number = Union[int, float]
 Operand = Union["Value", int, float]
+
+
+def _of_two(kind: str) -> "Callable[[Value, Operand], Value]":
+    return lambda self, other: self.builder._binary(kind, self, other)
+
+
+def _reflected(kind: str) -> "Callable[[Value, Number], Value]":
+    return lambda self, other: self.builder._binary(kind, other, self)
+
+
+def _comparing(kind: str) -> "Callable[[Value, Operand], Value]":
+    return lambda self, other: self.builder._compare(kind, self, other)
+
+
+def _of_one(kind: str) -> "Callable[[Value], Value]":
+    return lambda self: self.builder._unary(kind, self)
 
 
 class Value:
@@ -74,47 +90,14 @@ class Value:
 
     # Element-wise operators.
 
-    def __add__(self, other: Operand) -> "Value":
-        return self.builder._binary("add", self, other)
-
-    def __radd__(self, other: Number) -> "Value":
-        return self.builder._binary("add", other, self)
-
-    def __sub__(self, other: Operand) -> "Value":
-        return self.builder._binary("sub", self, other)
-
-    def __rsub__(self, other: Number) -> "Value":
-        return self.builder._binary("sub", other, self)
-
-    def __mul__(self, other: Operand) -> "Value":
-        return self.builder._binary("mul", self, other)
-
-    def __rmul__(self, other: Number) -> "Value":
-        return self.builder._binary("mul", other, self)
-
-    def __truediv__(self, other: Operand) -> "Value":
-        return self.builder._binary("div", self, other)
-
-    def __rtruediv__(self, other: Number) -> "Value":
-        return self.builder._binary("div", other, self)
-
-    def __pow__(self, other: Operand) -> "Value":
-        return self.builder._binary("pow", self, other)
-
-    def __and__(self, other: "Value") -> "Value":
-        return self.builder._binary("and", self, other)
-
-    def __or__(self, other: "Value") -> "Value":
-        return self.builder._binary("or", self, other)
-
-    def __invert__(self) -> "Value":
-        return self.builder._unary("not", self)
-
-    def __neg__(self) -> "Value":
-        return self.builder._unary("neg", self)
-
-    def __abs__(self) -> "Value":
-        return self.builder._unary("abs", self)
+    __add__, __radd__ = _of_two("add"), _reflected("add")
+    __sub__, __rsub__ = _of_two("sub"), _reflected("sub")
+    __mul__, __rmul__ = _of_two("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _of_two("div"), _reflected("div")
+    __pow__, __and__, __or__ = _of_two("pow"), _of_two("and"), _of_two("or")
+    __invert__, __neg__, __abs__ = _of_one("not"), _of_one("neg"), _of_one("abs")
+    __lt__, __le__ = _comparing("lt"), _comparing("le")
+    __gt__, __ge__ = _comparing("gt"), _comparing("ge")
 
     def __eq__(self, other: object) -> bool:
         raise TypeError("== of sinter.Values gives no value: sinter.equal(a, b) compares their elements, `is` asks for the same object")
@@ -123,18 +106,6 @@ class Value:
         raise TypeError("!= of sinter.Values gives no value: sinter.not_equal(a, b) compares their elements, `is not` asks for another object")
 
     __hash__ = object.__hash__
-
-    def __lt__(self, other: Operand) -> "Value":
-        return self.builder._compare("lt", self, other)
-
-    def __le__(self, other: Operand) -> "Value":
-        return self.builder._compare("le", self, other)
-
-    def __gt__(self, other: Operand) -> "Value":
-        return self.builder._compare("gt", self, other)
-
-    def __ge__(self, other: Operand) -> "Value":
-        return self.builder._compare("ge", self, other)
 
     # Shapes.
 
@@ -415,7 +386,7 @@ class Builder(Handle):
         return self._add("unary", _abi.UNARY[kind], self._own(a))
 
     def _activate(self, name: str, x: Value) -> Value:
-        return self._add("activation", activation_number(name), self._own(x))
+        return self._add("activation", named(_abi.ACTIVATION, name, "activation"), self._own(x))
 
     def _select(self, condition: Value, a: Operand, b: Operand) -> Value:
         number = self._own(condition)
@@ -498,37 +469,6 @@ def _bounds(item: slice, extent: int, i: int) -> Tuple[int, int, int]:
     step = 1 if item.step is None else integer(item.step, f"step of axis {i}", 1)
     start, limit, _ = slice(item.start, item.stop, step).indices(extent)
     return start, limit, step
-
-
-_FILTER: Dict[str, int] = {name.upper(): number for name, number in _abi.FILTER.items()}
-
-
-def activation_number(name: str) -> int:
-    """The number of an activation's name."""
-    if name not in _abi.ACTIVATION:
-        raise invalid(f"activation is {name!r}; there are {' '.join(_abi.ACTIVATION)}")
-    return _abi.ACTIVATION[name]
-
-
-def layout_number(name: str) -> int:
-    """The number of a layout's name."""
-    if name not in _abi.LAYOUT:
-        raise invalid(f"layout is {name!r}; there are {' '.join(_abi.LAYOUT)}")
-    return _abi.LAYOUT[name]
-
-
-def filter_number(name: str) -> int:
-    """The number of a filter layout's name."""
-    if name not in _FILTER:
-        raise invalid(f"filter is {name!r}; there are {' '.join(_FILTER)}")
-    return _FILTER[name]
-
-
-def checkpoint_number(name: str) -> int:
-    """The number of a checkpoint's way to have weights of four bits."""
-    if name not in _abi.CHECKPOINT:
-        raise invalid(f"checkpoint is {name!r}; there are {' '.join(_abi.CHECKPOINT)}")
-    return _abi.CHECKPOINT[name]
 
 
 def numbers_of(value: Any, name: str, count: int, minimum: int) -> Tuple[int, ...]:

@@ -12,7 +12,8 @@ import os
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Optional
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from . import _abi
 from ._library import library
@@ -62,6 +63,20 @@ def count() -> int:
 def inside() -> bool:
     """Whether this thread runs a callback."""
     return getattr(_here, "depth", 0) > 0
+
+
+@contextmanager
+def reporting(options: Any, progress: Optional[Callable[..., Any]]) -> Iterator[int]:
+    """A call of the library whose `options` report to `progress`, if it is given. Gives the key, which is forgotten if the block raises."""
+    key = 0
+    if progress is not None:
+        key = register(progress)
+        options.progress, options.progress_user_data = progress_function, key
+    try:
+        yield key
+    except BaseException:
+        forget(key)
+        raise
 
 
 def _deliver(key: Optional[int], *arguments: Any) -> None:

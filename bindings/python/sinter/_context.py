@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _abi, _callbacks, _handle
-from ._argument import flag, instance, integer, number, sequence
+from ._argument import flag, instance, integer, microseconds, named, number, sequence
 from ._buffers import torch_module
 from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
@@ -19,13 +19,12 @@ from ._handle import Closable
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, is_open, library
 from ._nvrtc import find_nvrtc
 from ._plan import Plan
-from ._prepare import Many, Pending, Progress, checked_measure, prepare_options, under_way
+from ._prepare import Many, Pending, Progress, checked_measure, prepare_options, rows_of, under_way
 from ._search import Search, search
 from ._slot import Slot
 from ._stats import Stats, read_stats
 from ._stream import StreamLike
 from ._tuning import TuningSet
-from ._words import microseconds, named, rows_of
 from ._workspace import Workspaces
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -325,17 +324,9 @@ class Context(Closable):
         chain = Chain.of(chain)
         rows = rows_of(chain, m)
         options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, choice, measure, measure_seconds, stream)
-        key = 0
-        if progress is not None:
-            key = _callbacks.register(progress)
-            options.progress, options.progress_user_data = _callbacks.progress_function, key
         pointer = ctypes.c_void_p()
-        try:
-            with self._in_call() as context:
-                call("sinter_prepare_async", context, chain._get(), rows, ctypes.byref(options), ctypes.byref(pointer))
-        except BaseException:
-            _callbacks.forget(key)
-            raise
+        with _callbacks.reporting(options, progress) as key, self._in_call() as context:
+            call("sinter_prepare_async", context, chain._get(), rows, ctypes.byref(options), ctypes.byref(pointer))
         return Pending(pointer, self, chain, key)
 
     def slot(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Dict, Union
+from typing import Any, Dict, NamedTuple, Tuple, Union
 
 from . import _abi
 from ._error import invalid
@@ -25,7 +25,7 @@ class DType(enum.IntEnum):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return _SIZES[self]
+        return FACTS[self].dlpack[1] // 8
 
     @property
     def floating(self) -> bool:
@@ -55,27 +55,35 @@ class DType(enum.IntEnum):
 
 DTypeLike = Union[DType, str, Any]
 
-_SIZES: Dict[DType, int] = {
-    DType.F32: 4,
-    DType.F16: 2,
-    DType.BF16: 2,
-    DType.S32: 4,
-    DType.PRED: 1,
-    DType.E4M3: 1,
-    DType.S8: 1,
-    DType.S64: 8,
+
+class Facts(NamedTuple):
+    """How others write an element type.
+
+    Attributes:
+        name: its name in torch, numpy and CuPy.
+        typestr: as ``__cuda_array_interface__`` says it.
+        dlpack: code and bits of DLPack's type.
+    """
+
+    name: str
+    typestr: str
+    dlpack: Tuple[int, int]
+
+
+FACTS: Dict[DType, Facts] = {
+    DType.F32: Facts("float32", "<f4", (2, 32)),
+    DType.F16: Facts("float16", "<f2", (2, 16)),
+    DType.BF16: Facts("bfloat16", "<V2", (4, 16)),  # the typestr is that of ml_dtypes' bfloat16
+    DType.S32: Facts("int32", "<i4", (0, 32)),
+    DType.PRED: Facts("bool", "|b1", (6, 8)),
+    DType.E4M3: Facts("float8_e4m3fn", "|V1", (10, 8)),
+    DType.S8: Facts("int8", "|i1", (0, 8)),
+    DType.S64: Facts("int64", "<i8", (0, 64)),
 }
 
 _NAMES: Dict[str, DType] = {
     **{dtype.name.lower(): dtype for dtype in DType},
-    "float32": DType.F32,
-    "float16": DType.F16,
+    **{facts.name: dtype for dtype, facts in FACTS.items()},
     "half": DType.F16,
-    "bfloat16": DType.BF16,
-    "int32": DType.S32,
-    "bool": DType.PRED,
     "bool_": DType.PRED,
-    "float8_e4m3fn": DType.E4M3,
-    "int8": DType.S8,
-    "int64": DType.S64,
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ._argument import integer
-from ._builder import Operand, Value, builder_of, checkpoint_number
+from . import _abi
+from ._argument import integer, named
+from ._builder import Operand, Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
     "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "trunc", "tan", "asin", "acos", "atan", "sinh", "cosh",
@@ -340,21 +341,21 @@ def pack_codes(w: Value, checkpoint: str) -> Value:
     / 2] of ROWS and COMPRESSED_TENSORS, [k, n / 2] of AWQ, [k / 8, 4 n] of GPTQ, whose elements of k lie in the order
     of their groups: its g_idx never falls."""
     b = builder_of(w)
-    return b._add("pack_codes", b._own(w), checkpoint_number(checkpoint))
+    return b._add("pack_codes", b._own(w), named(_abi.CHECKPOINT, checkpoint, "checkpoint"))
 
 
 def pack_scales(scale: Value, checkpoint: str) -> Value:
     """Floating scales, or floating zeros, as packed ones [groups, n] of the same type. scale is [n, groups] of ROWS and
     COMPRESSED_TENSORS, else [groups, n]."""
     b = builder_of(scale)
-    return b._add("pack_scales", b._own(scale), checkpoint_number(checkpoint))
+    return b._add("pack_scales", b._own(scale), named(_abi.CHECKPOINT, checkpoint, "checkpoint"))
 
 
 def pack_zeros(zero: Value, checkpoint: str) -> Value:
     """Zeros of four bits as packed ones, f32 [groups, n] of 0 to 15. zero is s8: [n / 8, 4 groups] of
     COMPRESSED_TENSORS, [groups, n / 2] of AWQ and GPTQ. ROWS is SINTER_INVALID_ARGUMENT: its zeros are floating."""
     b = builder_of(zero)
-    return b._add("pack_zeros", b._own(zero), checkpoint_number(checkpoint))
+    return b._add("pack_zeros", b._own(zero), named(_abi.CHECKPOINT, checkpoint, "checkpoint"))
 
 
 def dequantize_e8m0(scale: Value) -> Value:

@@ -8,20 +8,12 @@ import math
 from typing import Dict, Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._argument import flag, integer, number, sequence
-from ._builder import (
-    Builder,
-    Number,
-    Operand,
-    Value,
-    activation_number,
-    builder_of,
-    filter_number,
-    layout_number,
-    numbers_of,
-)
+from ._argument import flag, integer, named, number, sequence
+from ._builder import Builder, Number, Operand, Value, builder_of, numbers_of
 from ._error import invalid
 from ._library import call
+
+_FILTER: Dict[str, int] = {name.upper(): number for name, number in _abi.FILTER.items()}
 
 
 def gelu(x: Value, form: str = "tanh") -> Value:
@@ -191,7 +183,7 @@ def conv2d(
     builder_of(w)
     moves = _moves(stride, padding, dilation)
     options = _abi.Conv2dOptions(
-        filter=filter_number(filter),
+        filter=named(_FILTER, filter, "filter"),
         groups=integer(groups, "groups", 1, (1 << 31) - 1),
         **moves,
     )
@@ -244,7 +236,7 @@ def linear(
     """activation(x W + bias): x [.., in]; w is [out, in] ("oi", as nn.Linear stores it) or [in, out] ("io")."""
     b = builder_of(x)
     options = _abi.LinearOptions(
-        layout=layout_number(layout), activation=activation_number(activation), bias=b._optional(bias)
+        layout=named(_abi.LAYOUT, layout, "layout"), activation=named(_abi.ACTIVATION, activation, "activation"), bias=b._optional(bias)
     )
     return b._add("linear", b._own(x), b._own(w), ctypes.byref(options))
 
@@ -262,8 +254,8 @@ def gemm_chain(
     """activation(a w1 + bias1) w2 + bias2, cast to a's dtype. a [m, k]; w1 [n, k], w2 [l, n] ("oi")."""
     b = builder_of(a)
     options = _abi.GemmChainOptions(
-        layout=layout_number(layout),
-        activation=activation_number(activation),
+        layout=named(_abi.LAYOUT, layout, "layout"),
+        activation=named(_abi.ACTIVATION, activation, "activation"),
         bias1=b._optional(bias1),
         bias2=b._optional(bias2),
     )
@@ -289,8 +281,8 @@ def gated_ffn(
     """
     b = builder_of(a)
     options = _abi.GatedFfnOptions(
-        layout=layout_number(layout),
-        activation=activation_number(activation),
+        layout=named(_abi.LAYOUT, layout, "layout"),
+        activation=named(_abi.ACTIVATION, activation, "activation"),
         bias_gate=b._optional(bias_gate),
         bias_up=b._optional(bias_up),
         bias2=b._optional(bias2),
@@ -317,7 +309,7 @@ def grouped_matmul_ends(a: Value, w: Value, ends: Value, *, layout: str = "oi") 
 
 def _grouped(kind: str, a: Value, w: Value, by: Value, layout: str) -> Value:
     b = builder_of(a)
-    transposed = layout_number(layout) == layout_number("oi")
+    transposed = named(_abi.LAYOUT, layout, "layout") == _abi.LAYOUT["oi"]
     options = _abi.MatmulOptions(flags=_abi.MATMUL_TRANSPOSE_B if transposed else 0)
     return b._add(kind, b._own(a), b._own(w), b._own(by), ctypes.byref(options))
 
@@ -351,8 +343,8 @@ def grouped_gated_ffn(
     flags = gate_order(up_first, interleaved)
     flags |= _abi.GROUPED_WEIGHT_ON_INPUT if flag(weight_on_input, "weight_on_input") else 0
     options = _abi.GroupedGatedFfnOptions(
-        layout=layout_number(layout),
-        activation=activation_number(activation),
+        layout=named(_abi.LAYOUT, layout, "layout"),
+        activation=named(_abi.ACTIVATION, activation, "activation"),
         flags=flags,
         bias1=b._optional(bias1),
         bias2=b._optional(bias2),

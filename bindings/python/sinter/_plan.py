@@ -12,9 +12,10 @@ from . import _abi
 from ._argument import flag, instance, integer, sequence
 from ._buffers import Buffer, check, check_workspace, describe, is_torch, torch_dtype, torch_module
 from ._chain import Chain, TensorInfo
+from ._dtype import FACTS, DType
 from ._error import Error, Status, invalid
 from ._handle import Handle
-from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error
+from ._library import call, call_for_digest, call_for_long_text, call_for_text, library
 from ._stream import StreamLike, current, handle as stream_handle
 
 if TYPE_CHECKING:
@@ -262,21 +263,9 @@ class Plan(Handle):
         return [_writable(buffer, "workspace")]
 
     def _launch(self, addresses: Any, workspace: int, stream: int, rows: int, pdl: bool) -> None:
-        count = 1 if self.chain.uses_m else 0
-        error = ctypes.c_void_p()
-        status = library().sinter_plan_launch(
-            self._get(),
-            stream or None,
-            count,
-            (ctypes.c_int64 * 1)(rows) if count else None,
-            len(addresses),
-            addresses,
-            workspace,
-            _abi.LAUNCH_PDL if pdl else 0,
-            ctypes.byref(error),
-        )
-        if status != 0:
-            raise_error(status, error)
+        symbols = _symbols(rows if self.chain.uses_m else None)
+        flags = _abi.LAUNCH_PDL if pdl else 0
+        call("sinter_plan_launch", self._get(), stream or None, *symbols, len(addresses), addresses, workspace, flags)
 
     def _keep(self, buffers: Sequence[Buffer], stream: int, foreign: bool) -> None:
         """Keeps the buffers' memory from being reused while the launch runs."""
@@ -329,11 +318,10 @@ class Binding:
         Raises:
             Error: OUT_OF_RANGE for more rows than the buffers hold.
         """
-        rows, pdl = self.m if m is None else integer(m, "m", 0, 2**31 - 1), flag(pdl, "pdl")
-        self._check_rows(rows)
+        rows, pdl = self._rows(m), flag(pdl, "pdl")
         owners = [buffer.owner for buffer in self._buffers]
         on = current(owners, self.plan.context.device) if stream is None else stream_handle(stream)
-        self._bound(on).launch(on, rows if self.plan.chain.uses_m else None, pdl)
+        self._bound(on).launch(on, rows, pdl)
         if stream is not None:
             _record_stream(self._buffers, on)
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
@@ -359,9 +347,7 @@ class Binding:
         Raises:
             Error: UNIMPLEMENTED on a driver older than CUDA 12.3; OUT_OF_RANGE, DRIVER.
         """
-        rows = self.m if m is None else integer(m, "m", 0, 2**31 - 1)
-        self._check_rows(rows)
-        symbols = self._symbols(rows)
+        symbols = _symbols(self._rows(m))
         graph = integer(graph, "graph", 0, 2**64 - 1)
         before = [integer(node, f"dependencies[{i}]", 0, 2**64 - 1) for i, node in enumerate(sequence(dependencies, "dependencies"))]
         nodes = (ctypes.c_void_p * len(before))(*before)
@@ -373,14 +359,19 @@ class Binding:
         )
         return GraphNodes(pointer, self.plan.context.has_device)
 
-    def _symbols(self, rows: int) -> "Tuple[int, Any]":
-        return (1, (ctypes.c_int64 * 1)(rows)) if self.plan.chain.uses_m else (0, None)
+    def _rows(self, m: Optional[int]) -> Optional[int]:
+        """The rows of a launch, by default all; None for a chain without M.
 
-    def _check_rows(self, rows: int) -> None:
-        if rows > self.m and self.plan.chain.uses_m:
+        Raises:
+            Error: OUT_OF_RANGE for more rows than the buffers hold; INVALID_ARGUMENT for fewer, if strides grow with M.
+        """
+        rows = self.m if m is None else integer(m, "m", 0, 2**31 - 1)
+        uses_m = self.plan.chain.uses_m
+        if rows > self.m and uses_m:
             raise Error(Status.OUT_OF_RANGE, f"m is {rows}, the buffers hold {self.m} rows")
         if self._m_fixed and rows != self.m:
             raise invalid(f"m is {rows}, and a stride of the chain grows with M: these buffers serve {self.m} rows only")
+        return rows if uses_m else None
 
     def _bound(self, stream: int) -> "_Bound":
         """The C binding with `stream`'s workspace, which the context frees."""
@@ -429,10 +420,9 @@ class GraphNodes(Handle):
         """
         exec = integer(exec, "exec", 0, 2**64 - 1)
         binding = instance(binding, Binding, "binding")
-        rows = binding.m if m is None else integer(m, "m", 0, 2**31 - 1)
-        binding._check_rows(rows)
+        symbols = _symbols(binding._rows(m))
         bound = binding._bound(stream_handle(stream) if stream is not None else 0)
-        call("sinter_graph_nodes_update", self._get(), exec, bound._get(), *binding._symbols(rows))
+        call("sinter_graph_nodes_update", self._get(), exec, bound._get(), *symbols)
 
 
 class _Bound(Handle):
@@ -452,18 +442,12 @@ class _Bound(Handle):
         super().__init__(pointer, drives=plan.context.has_device)
 
     def launch(self, stream: int, rows: Optional[int], pdl: bool) -> None:
-        error = ctypes.c_void_p()
-        symbols = None if rows is None else (ctypes.c_int64 * 1)(rows)
-        status = library().sinter_binding_launch(
-            self._get(),
-            stream or None,
-            0 if rows is None else 1,
-            symbols,
-            _abi.LAUNCH_PDL if pdl else 0,
-            ctypes.byref(error),
-        )
-        if status != 0:
-            raise_error(status, error)
+        call("sinter_binding_launch", self._get(), stream or None, *_symbols(rows), _abi.LAUNCH_PDL if pdl else 0)
+
+
+def _symbols(rows: Optional[int]) -> "Tuple[int, Any]":
+    """The symbols of a launch as their number and their values; None: the chain has no M."""
+    return (0, None) if rows is None else (1, (ctypes.c_int64 * 1)(rows))
 
 
 def _writable(buffer: Buffer, name: str) -> Buffer:
@@ -507,16 +491,15 @@ def _allocate(inputs: Sequence[Any], info: TensorInfo, index: int) -> Any:
     raise invalid(f"output {index} cannot be made: no input is a torch or CuPy tensor; give it by out=")
 
 
-_CUPY_TYPES = {"f32": "float32", "f16": "float16", "s32": "int32", "pred": "bool", "s8": "int8"}
+_NOT_IN_CUPY = (DType.BF16, DType.E4M3, DType.S64)  # an output is never s64
 
 
 def _allocate_cupy(cupy: Any, info: TensorInfo, index: int) -> Any:
-    name = _CUPY_TYPES.get(str(info.dtype))
-    if name is None:
+    if info.dtype in _NOT_IN_CUPY:
         raise invalid(f"output {index} is {info.dtype}, which CuPy does not have: give it by out=")
     itemsize = info.dtype.itemsize
     memory = cupy.cuda.alloc(max(info.bytes, 1))
-    return cupy.ndarray(info.shape, name, memory, tuple(stride * itemsize for stride in info.strides))
+    return cupy.ndarray(info.shape, FACTS[info.dtype].name, memory, tuple(stride * itemsize for stride in info.strides))
 
 
 def _record_stream(buffers: Sequence[Buffer], stream: int) -> None:

@@ -10,14 +10,13 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional
 
 from . import _abi, _callbacks
-from ._argument import flag, integer
-from ._chain import Chain
-from ._error import Error, Status
+from ._argument import flag, integer, microseconds, named, seconds
+from ._chain import M_MAX, Chain
+from ._error import Error, Status, invalid
 from ._handle import Closable
 from ._library import call, library, raise_error
 from ._plan import Plan
 from ._stream import StreamLike, handle as stream_handle
-from ._words import microseconds, named, seconds
 
 #: How many candidates a prepare may measure.
 MOST_CANDIDATES = 64
@@ -34,6 +33,21 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 # Objects that wait for a thread of the library: prepares and slots.
 under_way: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def rows_of(chain: Chain, m: Optional[int]) -> int:
+    """`m`, or the number in the chain's text.
+
+    Raises:
+        Error: INVALID_ARGUMENT when there is neither, or m is out of range.
+    """
+    if m is None:
+        m = chain.m
+    if m is None:
+        if chain.uses_m:
+            raise invalid("m is not given, and the chain leaves it open: prepare(chain, m=ROWS)", "m")
+        return 0
+    return integer(m, "m", 0, M_MAX)
 
 
 def checked_measure(measure: int) -> int:
@@ -273,15 +287,11 @@ class Many:
         self._progress = progress
 
     def run(self) -> "List[Plan]":
-        key = 0
         try:
-            if self._progress is not None:
-                key = _callbacks.register(self._progress)
-                self._options.progress = _callbacks.progress_function
-                self._options.progress_user_data = key
-            run_cancellable(self._options, self._prepare, "sinter.prepare_many")
-        finally:
+            with _callbacks.reporting(self._options, self._progress) as key:
+                run_cancellable(self._options, self._prepare, "sinter.prepare_many")
             _callbacks.forget(key)
+        finally:
             # Also after an interrupt or a failure: plans that were made are released.
             pairs = zip(self._plans, self._chains)
             plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]

@@ -6,10 +6,9 @@ import ctypes
 from typing import NamedTuple, Optional
 
 from . import _abi
-from ._argument import flag, instance, number
-from ._builder import Builder, Value, activation_number, builder_of
+from ._argument import flag, instance, named, number
+from ._builder import Builder, Value, builder_of
 from ._dtype import DType, DTypeLike
-from ._error import invalid
 from ._library import call
 from ._operators import gate_order
 
@@ -21,7 +20,7 @@ class Scaled(NamedTuple):
     scale: Value
 
 
-_ACCUMULATE_FLAGS = {"promoted": 0, "fast": _abi.ACCUMULATE_FAST}
+_ACCUMULATE = {"promoted": 0, "fast": _abi.ACCUMULATE_FAST}
 
 
 class Quantizer(NamedTuple):
@@ -44,12 +43,9 @@ class Quantizer(NamedTuple):
     scale: Optional[Value] = None
 
     def _options(self, b: Builder) -> _abi.QuantizeOptions:
-        granularity = _abi.GRANULARITY.get(self.granularity)
-        if granularity is None:
-            raise invalid(f"granularity is {self.granularity!r}; there are {' '.join(_abi.GRANULARITY)}")
         return _abi.QuantizeOptions(
+            granularity=named(_abi.GRANULARITY, self.granularity, "granularity"),
             flags=_abi.QUANTIZE_UE8M0 if flag(self.ue8m0, "ue8m0") else 0,
-            granularity=granularity,
             codes=int(DType.of(self.codes)),
             eps=number(self.eps, "eps"),
             upper_bound=number(self.upper_bound, "upper_bound"),
@@ -76,13 +72,6 @@ def _scaled(b: Builder, value: Scaled) -> _abi.Scaled:
     return _abi.Scaled(b._own(value.codes), b._own(value.scale))
 
 
-def _accumulate_flags(accumulate: str) -> int:
-    flags = _ACCUMULATE_FLAGS.get(accumulate)
-    if flags is None:
-        raise invalid(f"accumulate is {accumulate!r}; there are {' '.join(_ACCUMULATE_FLAGS)}")
-    return flags
-
-
 def scaled_matmul(
     a: Scaled,
     w: Scaled,
@@ -98,7 +87,7 @@ def scaled_matmul(
     """
     b = _builder_of_scaled(a)
     options = _abi.LinearOptions(
-        flags=_accumulate_flags(accumulate), activation=activation_number(activation), bias=b._optional(bias)
+        flags=named(_ACCUMULATE, accumulate, "accumulate"), activation=named(_abi.ACTIVATION, activation, "activation"), bias=b._optional(bias)
     )
     operands = (_scaled(b, a), _scaled(b, w))
     return b._add("scaled_matmul", *operands, ctypes.byref(options))
@@ -118,8 +107,8 @@ def scaled_gemm_chain(
     """c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded."""
     b = _builder_of_scaled(a)
     options = _abi.GemmChainOptions(
-        flags=_accumulate_flags(accumulate),
-        activation=activation_number(activation),
+        flags=named(_ACCUMULATE, accumulate, "accumulate"),
+        activation=named(_abi.ACTIVATION, activation, "activation"),
         bias1=b._optional(bias1),
         bias2=b._optional(bias2),
     )
@@ -144,8 +133,8 @@ def scaled_gated_ffn(
     """c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up), not rounded."""
     b = _builder_of_scaled(a)
     options = _abi.GatedFfnOptions(
-        flags=_accumulate_flags(accumulate),
-        activation=activation_number(activation),
+        flags=named(_ACCUMULATE, accumulate, "accumulate"),
+        activation=named(_abi.ACTIVATION, activation, "activation"),
         bias_gate=b._optional(bias_gate),
         bias_up=b._optional(bias_up),
         bias2=b._optional(bias2),
@@ -179,7 +168,7 @@ def scaled_grouped_gated_ffn(
 ) -> Value:
     """grouped_gated_ffn of e4m3 codes and scales: c is quantised, each term cast to bf16, and their sum f32."""
     b = _builder_of_scaled(a)
-    options = _abi.GroupedGatedFfnOptions(activation=activation_number(activation), flags=gate_order(up_first, interleaved))
+    options = _abi.GroupedGatedFfnOptions(activation=named(_abi.ACTIVATION, activation, "activation"), flags=gate_order(up_first, interleaved))
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), b._own(ids), b._own(weights), _scaled(b, w1), _scaled(b, w2))
     return b._add("scaled_grouped_gated_ffn", *operands, ctypes.byref(quantize_options), ctypes.byref(options))

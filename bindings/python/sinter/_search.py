@@ -52,15 +52,12 @@ def search(context: "Context", chain: Chain, rows: int, options: Any, progress: 
         with context._in_call() as pointer:
             call("sinter_context_search", pointer, chain._get(), rows, ctypes.byref(options), ctypes.byref(found))
 
-    key = 0
     try:
-        if progress is not None:
-            key = _callbacks.register(progress)
-            options.progress, options.progress_user_data = _callbacks.progress_function, key
-        run_cancellable(options, ask, "sinter.search")
+        with _callbacks.reporting(options, progress) as key:
+            run_cancellable(options, ask, "sinter.search")
+        _callbacks.forget(key)
         return _read(found)
     finally:
-        _callbacks.forget(key)
         library().sinter_search_release(found)
 
 

@@ -36,18 +36,10 @@ class Slot(Closable):
     def __init__(
         self, context: "Context", chain: Chain, rows: int, options: Any, manual: bool, progress: Optional[Progress]
     ) -> None:
-        key = 0
-        if progress is not None:
-            key = _callbacks.register(progress)
-            options.progress, options.progress_user_data = _callbacks.progress_function, key
         flags = _abi.SLOT_MANUAL if manual else 0
         pointer = ctypes.c_void_p()
-        try:
-            with context._in_call() as owner:
-                call("sinter_slot_create", owner, chain._get(), rows, ctypes.byref(options), flags, ctypes.byref(pointer))
-        except BaseException:
-            _callbacks.forget(key)
-            raise
+        with _callbacks.reporting(options, progress) as key, context._in_call() as owner:
+            call("sinter_slot_create", owner, chain._get(), rows, ctypes.byref(options), flags, ctypes.byref(pointer))
         super().__init__(pointer, key=key)
         self.context = context
         self.chain = chain
