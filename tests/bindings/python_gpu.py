@@ -411,7 +411,7 @@ def test_experts():
     assert torch.equal(y, again)
     from sinter.torch.runtime import experts as experts_module
 
-    check(experts_module._by_torch(x, ids, weights, w1, w2, "silu", "oi"), again.double(), 1e-2, 0.1)
+    check(experts_module._by_torch(experts_module.Call(x, ids, weights, w1, w2)), again.double(), 1e-2, 0.1)
 
 
 def test_experts_of_codes():
@@ -634,7 +634,7 @@ def test_layers_of_four_bits():
                 for one in found:
                     one.fill_(float("nan"))
                 graph.replay()
-                wanted = between_op._between_by_torch(attended, stream, weights, 1e-6, "", scales, quantizer)
+                wanted = between_op.by_torch(between_op.Call(attended, stream, weights, 1e-6, False, "", scales, quantizer))
                 for one, other in zip(found, wanted):
                     check(one, other.double(), 2e-2, 0.2)
             assert sinter.torch.counts().prepared == 3
@@ -677,7 +677,7 @@ def test_rows_of_prefill():
     folded = [torch.ones_like(weight) if weight.dim() == 1 else weight for weight in weights]
 
     def right(found, rows):
-        for one, other in zip(found, between_op._between_by_torch(*rows_of[rows], weights, 1e-6)):
+        for one, other in zip(found, between_op.by_torch(between_op.Call(*rows_of[rows], weights, 1e-6))):
             check(one, other.double(), 2e-2, 0.2)
 
     sinter.torch.reset()

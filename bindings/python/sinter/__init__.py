@@ -10,9 +10,10 @@ Importing the package opens neither the driver nor a compiler. ``sinter.torch`` 
 
 from __future__ import annotations
 
+from ._abi import LogLevel
+from ._binding import Binding, GraphNodes
 from ._builder import Builder, Value
 from ._chain import Chain, TensorInfo, help_text as chain_help
-from ._abi import LogLevel
 from ._context import Context
 from ._dtype import DType
 from ._error import Error, Status
@@ -47,7 +48,7 @@ from ._operators import (
     where,
     window,
 )
-from ._plan import Binding, GraphNodes, Plan
+from ._plan import Plan
 from ._prepare import Pending
 from ._search import Search
 from ._slot import Slot

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import traceback
+import types
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, Optional
 
@@ -96,21 +97,11 @@ def _report(error: Exception, target: Any) -> None:
     """Reports to ``sys.unraisablehook``. If that is Python's own, which only accepts objects of the interpreter, prints in its form."""
     hook: Any = sys.unraisablehook
     if hook is not sys.__unraisablehook__:
-        hook(_Unraisable(error, target))
+        fields = dict(exc_type=type(error), exc_value=error, exc_traceback=error.__traceback__, err_msg=_IGNORED, object=target)
+        hook(types.SimpleNamespace(**fields))
     elif sys.stderr is not None:
         lines = traceback.format_exception(type(error), error, error.__traceback__)
         sys.stderr.write(f"{_IGNORED}: {target!r}\n{''.join(lines)}")
-
-
-class _Unraisable:
-    """What ``sys.unraisablehook`` reads."""
-
-    def __init__(self, error: BaseException, target: Any) -> None:
-        self.exc_type: Any = type(error)
-        self.exc_value: Any = error
-        self.exc_traceback: Any = error.__traceback__
-        self.err_msg: Any = _IGNORED
-        self.object: Any = target
 
 
 def _log(key: Optional[int], level: int, message: bytes) -> None:

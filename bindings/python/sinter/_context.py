@@ -19,7 +19,7 @@ from ._handle import Closable
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, is_open, library
 from ._nvrtc import find_nvrtc
 from ._plan import Plan
-from ._prepare import Many, Pending, Progress, checked_measure, prepare_options, rows_of, under_way
+from ._prepare import Pending, Progress, checked_measure, prepare_many, prepare_options, rows_of, under_way
 from ._search import Search, search
 from ._slot import Slot
 from ._stats import Stats, read_stats
@@ -391,7 +391,7 @@ class Context(Closable):
         rows = [rows_of(chain, m) for chain, m in zip(items, given)]
         options = prepare_options(timeout, batch_invariant, must_hit, no_build, verify, "best", measure, measure_seconds, None)
         options.threads = integer(threads, "threads", 0, 2**32 - 1)
-        return Many(self, items, rows, options, progress).run() if items else []
+        return prepare_many(self, items, rows, options, progress) if items else []
 
     def tune(
         self,

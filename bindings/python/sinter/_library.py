@@ -18,25 +18,13 @@ from ._version import __version__
 _BUNDLED = pathlib.Path(__file__).parent / "lib" / "libsinter.so.0"
 
 
-def _candidates() -> "list[str]":
-    """Only the file that LIBSINTER_PATH names; else the wheel's own, else the loader's."""
-    named = os.environ.get("LIBSINTER_PATH", "")
-    if named:
-        return [named]
-    return [str(_BUNDLED)] if _BUNDLED.exists() else ["libsinter.so.0"]
-
-
 def _open() -> ctypes.CDLL:
-    reasons = []
-    for path in _candidates():
-        try:
-            return ctypes.CDLL(path)
-        except OSError as reason:
-            reasons.append(str(reason))
-    raise Error(
-        Status.UNAVAILABLE,
-        f"no libsinter: {'; '.join(reasons)} (LIBSINTER_PATH names the file to open)",
-    )
+    """Opens the file that LIBSINTER_PATH names; else the wheel's own, else the loader's."""
+    own = str(_BUNDLED) if _BUNDLED.exists() else "libsinter.so.0"
+    try:
+        return ctypes.CDLL(os.environ.get("LIBSINTER_PATH", "") or own)
+    except OSError as reason:
+        raise Error(Status.UNAVAILABLE, f"no libsinter: {reason} (LIBSINTER_PATH names the file to open)") from None
 
 
 def _check_version(number: int) -> None:

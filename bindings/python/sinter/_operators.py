@@ -9,9 +9,10 @@ from typing import Dict, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from ._argument import flag, integer, named, number, sequence
-from ._builder import Builder, Number, Operand, Value, builder_of, numbers_of
+from ._builder import Builder, numbers_of
 from ._error import invalid
 from ._library import call
+from ._value import Number, Operand, Value, builder_of
 
 _FILTER: Dict[str, int] = {name.upper(): number for name, number in _abi.FILTER.items()}
 
@@ -107,11 +108,12 @@ def next_token(
         top_p=b._optional(top_p),
         min_p=b._optional(min_p),
     )
-    token, second = ctypes.c_int32(), ctypes.c_int32()
-    wanted = ctypes.byref(second) if flag(log_probability, "log_probability") else None
-    operands = (b._own(logits), b._own(seed), b._own(offset))
-    call("sinter_chain_add_next_token", b._get(), *operands, ctypes.byref(options), ctypes.byref(token), wanted)
-    return b._value(token.value), b._value(second.value) if log_probability else None
+    operands = (b._own(logits), b._own(seed), b._own(offset), ctypes.byref(options))
+    if flag(log_probability, "log_probability"):
+        return b._add_pair("next_token", *operands)
+    token = ctypes.c_int32()
+    call("sinter_chain_add_next_token", b._get(), *operands, ctypes.byref(token), None)
+    return b._value(token.value), None
 
 
 def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
@@ -133,16 +135,7 @@ def rmsnorm(x: Value, gamma: Optional[Value] = None, *, eps: float = 1e-6) -> Va
 def lstm_cell(gates: Value, c: Value) -> Tuple[Value, Value]:
     """gates [.., 4h] = i f j o, c [.., h] -> (h', c'): c' = s(f) c + s(i) tanh(j), h' = s(o) tanh(c')."""
     b = builder_of(gates)
-    out_h, out_c = ctypes.c_int32(), ctypes.c_int32()
-    call(
-        "sinter_chain_add_lstm_cell",
-        b._get(),
-        b._own(gates),
-        b._own(c),
-        ctypes.byref(out_h),
-        ctypes.byref(out_c),
-    )
-    return b._value(out_h.value), b._value(out_c.value)
+    return b._add_pair("lstm_cell", b._own(gates), b._own(c))
 
 
 _Numbers = Union[int, Sequence[int]]

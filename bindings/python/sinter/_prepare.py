@@ -268,35 +268,22 @@ def _wait_for(thread: threading.Thread, cancel: ctypes.c_void_p) -> None:
         raise
 
 
-class Many:
+def prepare_many(
+    context: "Context", chains: List[Chain], rows: List[int], options: Any, progress: Optional[Progress]
+) -> "List[Plan]":
     """One sinter_prepare_many on a separate thread, so that the caller's thread handles signals."""
+    count = len(chains)
+    pointers = (ctypes.c_void_p * count)(*[chain._get().value for chain in chains])
+    plans = (ctypes.c_void_p * count)()
 
-    def __init__(
-        self, context: "Context", chains: List[Chain], rows: List[int], options: Any, progress: Optional[Progress]
-    ) -> None:
-        self._context = context
-        self._chains = chains
-        self._arguments = (
-            len(chains),
-            (ctypes.c_void_p * len(chains))(*[chain._get().value for chain in chains]),
-            (ctypes.c_int64 * len(chains))(*rows),
-            ctypes.byref(options),
-        )
-        self._options = options
-        self._plans = (ctypes.c_void_p * len(chains))()
-        self._progress = progress
+    def prepare() -> None:
+        with context._in_call() as owner:
+            call("sinter_prepare_many", owner, count, pointers, (ctypes.c_int64 * count)(*rows), ctypes.byref(options), plans, None)
 
-    def run(self) -> "List[Plan]":
-        try:
-            with _callbacks.reporting(self._options, self._progress) as key:
-                run_cancellable(self._options, self._prepare, "sinter.prepare_many")
-            _callbacks.forget(key)
-        finally:
-            # Also after an interrupt or a failure: plans that were made are released.
-            pairs = zip(self._plans, self._chains)
-            plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]
-        return plans
-
-    def _prepare(self) -> None:
-        with self._context._in_call() as context:
-            call("sinter_prepare_many", context, *self._arguments, self._plans, None)
+    try:
+        with _callbacks.reporting(options, progress) as key:
+            run_cancellable(options, prepare, "sinter.prepare_many")
+        _callbacks.forget(key)
+    finally:  # also after an interrupt or a failure: plans that were made are released
+        made = [Plan(ctypes.c_void_p(pointer), context, chain) for pointer, chain in zip(plans, chains) if pointer]
+    return made

@@ -7,10 +7,11 @@ from typing import NamedTuple, Optional
 
 from . import _abi
 from ._argument import flag, instance, named, number
-from ._builder import Builder, Value, builder_of
+from ._builder import Builder
 from ._dtype import DType, DTypeLike
 from ._library import call
 from ._operators import gate_order
+from ._value import Value, builder_of
 
 
 class Scaled(NamedTuple):

@@ -23,7 +23,7 @@ from kernels import add_rmsnorm, silu_mul  # noqa: E402
 from models import MODELS  # noqa: E402
 from source_state import of_library  # noqa: E402
 from step import Weights  # noqa: E402
-from sinter.torch.serve.between_op import _between_by_torch  # noqa: E402
+from sinter.torch.serve.between_op import Call, by_torch  # noqa: E402
 from sinter.torch import servers  # noqa: E402
 from sinter.torch.runtime.store import store  # noqa: E402
 
@@ -191,7 +191,7 @@ def layers_of(model, rows, sets, stream, compiled, options):
             lambda contestant=contestant: [contestant(attended, residual, *one, model.eps) for one in sets], stream)
     if store.context(0).stats().launches == launches:
         raise RuntimeError(f"{model.name}, {rows} rows: no plan was launched")
-    meanwhile = lambda: [_between_by_torch(attended, residual, [*one], model.eps) for one in sets]
+    meanwhile = lambda: [by_torch(Call(attended, residual, [*one], model.eps)) for one in sets]
     works["meanwhile"] = captured(meanwhile, stream)
     found = in_turns(works, stream, options.rounds, 4)
     return [row("layers", model, rows, name, us / len(sets), found["compile"][0] / us) for name, (us, _) in found.items()]

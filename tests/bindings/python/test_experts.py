@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import sinter
 import sinter.torch
 from sinter.torch import prepare_model
-from sinter.torch.runtime import experts as experts_module, ops, run_chain, store as store_module
+from sinter.torch.runtime import experts as experts_module, gated_mlp, launch, run_chain, store as store_module
 from sinter.torch.serve import transformers as transformers_module
 
 
@@ -29,7 +29,7 @@ def exact(x, ids, weights, w1, w2, act="silu"):
         for e, weight in zip(ids[m].tolist(), weights[m].double()):
             if 0 <= e < len(w1):
                 gate, up = (w1[e].double() @ x[m].double()).chunk(2)
-                y[m] += weight * (w2[e].double() @ (ops._ACTIVATIONS[act](gate) * up))
+                y[m] += weight * (w2[e].double() @ (gated_mlp.ACTIVATIONS[act](gate) * up))
     return y
 
 
@@ -58,8 +58,8 @@ def test_ids_of_no_expert_add_nothing_and_equal_ids_count_twice():
 
 def test_torch_rounds_each_term_as_plans_do():
     x, ids, weights, w1, w2 = operands(rows=32)
-    terms = [experts_module._by_torch(x, ids[:, t : t + 1], weights[:, t : t + 1], w1, w2, "silu", "oi") for t in range(3)]
-    assert torch.equal(experts_module._by_torch(x, ids, weights, w1, w2, "silu", "oi"), torch.stack(terms, 1).float().sum(1).bfloat16())
+    terms = [experts_module._by_torch(experts_module.Call(x, ids[:, t : t + 1], weights[:, t : t + 1], w1, w2)) for t in range(3)]
+    assert torch.equal(experts_module._by_torch(experts_module.Call(x, ids, weights, w1, w2)), torch.stack(terms, 1).float().sum(1).bfloat16())
 
 
 def test_no_rows():
@@ -105,7 +105,7 @@ def on_fake_gpu(gpu, monkeypatch):
     monkeypatch.setattr(experts_module, "store", store)
     monkeypatch.setattr(run_chain, "store", store)
     monkeypatch.setattr(experts_module, "_places", {})
-    monkeypatch.setattr(ops, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(launch, "current_of_torch", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.Tensor, "device", property(lambda self: torch.device("cuda", 0)))
     monkeypatch.setattr(torch.Tensor, "new_empty", lambda self, shape: torch.empty(shape, dtype=self.dtype))
@@ -115,10 +115,10 @@ def on_fake_gpu(gpu, monkeypatch):
 def test_the_operator_launches_a_plan_of_the_bucket(on_fake_gpu, gpu):
     before = gpu.stats().launches
     for rows in (7, 3, 8, 0):
-        assert experts_module._experts_cuda(*operands(rows)).shape == (rows, 40)
+        assert experts_module._on_gpu(*operands(rows)).shape == (rows, 40)
     launched = gpu.stats().launches - before
     assert launched > 0 and launched % 3 == 0 and on_fake_gpu.counts().prepared == 1
-    experts_module._experts_cuda(*operands(9))
+    experts_module._on_gpu(*operands(9))
     assert on_fake_gpu.counts().prepared == 2
 
 
@@ -126,13 +126,13 @@ def test_a_size_that_was_prepared_serves_fewer_rows(on_fake_gpu, gpu):
     line = experts_module.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
     on_fake_gpu.prepare(gpu, [line], [13])
     for rows in (13, 9):
-        experts_module._experts_cuda(*operands(rows))
+        experts_module._on_gpu(*operands(rows))
     assert on_fake_gpu.counts().prepared == 1
 
 
 def test_more_rows_than_the_last_bucket_have_one_plan(on_fake_gpu):
     for rows in (8200, 9000):
-        assert experts_module._experts_cuda(*operands(rows)).shape == (rows, 40)
+        assert experts_module._on_gpu(*operands(rows)).shape == (rows, 40)
     assert on_fake_gpu.counts().prepared == 1
 
 
@@ -147,19 +147,19 @@ def test_ids_and_weights_that_are_not_aligned_are_copied(on_fake_gpu):
     x, ids, weights, w1, w2 = operands()
     ids, weights = misaligned(ids), misaligned(weights)
     assert ids.data_ptr() % 16 and weights.data_ptr() % 16
-    assert experts_module._experts_cuda(x, ids, weights, w1, w2).shape == (7, 40)
+    assert experts_module._on_gpu(x, ids, weights, w1, w2).shape == (7, 40)
 
 
 @pytest.fixture
 def torchs(monkeypatch):
     """The computations of torch, by rows."""
     calls = []
-    monkeypatch.setattr(experts_module, "_by_torch", lambda x, *given: calls.append(len(x)) or x)
+    monkeypatch.setattr(experts_module, "_by_torch", lambda of: calls.append(len(of.x)) or of.x)
     return calls
 
 
 def in_a_graph(*given):
-    return experts_module._experts_cuda(*given, "silu", "oi", False)
+    return experts_module._on_gpu(*given, "silu", "oi", False)
 
 
 def test_no_call_of_a_compiled_graph_waits_for_a_build(on_fake_gpu, torchs, monkeypatch):
@@ -248,7 +248,7 @@ def own_and_ours(model, tokens):
 def test_transformers_experts_are_taken(qwen3_moe, monkeypatch):
     calls = []
     kernel = experts_module._by_torch
-    monkeypatch.setattr(experts_module, "_by_torch", lambda x, *given: calls.append(tuple(x.shape)) or kernel(x, *given))
+    monkeypatch.setattr(experts_module, "_by_torch", lambda of: calls.append(tuple(of.x.shape)) or kernel(of))
     own, ours = own_and_ours(qwen3_moe, torch.arange(14).view(2, 7))
     assert near(ours, own) and calls == [(14, 64)] * 2
 

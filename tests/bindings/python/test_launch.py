@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 import sinter
-from sinter import _abi, _buffers, _library, _plan
+from sinter import _abi, _binding, _buffers, _library, _plan
 
 from conftest import Array, Broken, DLPack, S8, SMALL
 
@@ -387,7 +387,7 @@ def test_wrong_types_are_type_errors(launchable, buffers):
     with pytest.raises(TypeError, match="stream is a str"):
         launchable(*inputs, out=out, stream="main")
     with pytest.raises(TypeError, match="binding is a NoneType, not a sinter.Binding"):
-        _plan.GraphNodes.update(None, 1, None)
+        _binding.GraphNodes.update(None, 1, None)
     with pytest.raises(sinter.Error, match="output 0 cannot be made"):
         launchable(*inputs)
     with pytest.raises(sinter.Error, match="out has 2 buffers"):

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import sinter
 from sinter.torch import servers
-from sinter.torch.runtime import ops, store as store_module, upgrade
+from sinter.torch.runtime import launch, store as store_module, upgrade
 from sinter.torch.serve import between_op
 
 from conftest import S8
@@ -258,11 +258,11 @@ def test_such_a_plan_computes_in_memory_of_the_call(monkeypatch):
     workspaces = types.SimpleNamespace(address=lambda stream, size: 4096)
     plan = types.SimpleNamespace(workspace_size=64, shares_workspace=True, context=types.SimpleNamespace(_workspaces=workspaces))
     plan._launch = lambda addresses, workspace, *rest: launched.append(workspace)
-    monkeypatch.setattr(ops, "current_of_torch", lambda device: 0)
-    monkeypatch.setattr(ops, "workspace_of_call", space)
-    ops.launch(plan, (16,), 700, 0)
+    monkeypatch.setattr(launch, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(launch, "workspace_of_call", space)
+    launch.launch(plan, (16,), 700, 0)
     plan.shares_workspace = False
-    ops.launch(plan, (16,), 700, 0)
+    launch.launch(plan, (16,), 700, 0)
     assert launched == [4096, made[0].data_ptr()] and len(made) == 1
 
 

@@ -15,7 +15,7 @@ import sinter
 import sinter.torch
 from sinter import Error, Status
 from sinter.torch import servers
-from sinter.torch.runtime import groups as groups_module, ops as ops_module, store
+from sinter.torch.runtime import groups as groups_module, registered_chain, store
 from sinter.torch.serve import between, between_op
 from sinter.torch.serve.between_chain import between_chain
 
@@ -97,7 +97,7 @@ def test_what_is_no_group_is_named():
     with pytest.raises(TypeError, match="group is a int, not a sinter.Group"):
         sinter.torch.BetweenAttentions(**layer_weights(), group=2)
     with pytest.raises(Error, match="no group is called 'group x'"):
-        ops_module._run_cuda([torch.ones(3, 64).bfloat16()], sinter.torch.register_chain(sinter.Chain.of("all_reduce rows=M cols=64 ranks=2")), False, "group x")
+        registered_chain._run_cuda([torch.ones(3, 64).bfloat16()], sinter.torch.register_chain(sinter.Chain.of("all_reduce rows=M cols=64 ranks=2")), False, "group x")
 
 
 def test_a_split_layer_is_compiled_in_one_graph():
@@ -130,8 +130,8 @@ def test_a_layer_finds_plans_by_rows_and_compares_each_once(monkeypatch):
     group = OneGroup(gather=lambda own: told.append(own) or [own, own])
     layer = sinter.torch.BetweenAttentions(**dict(zip(layer_weights(), parts_of(list(layer_weights().values()))[0])), group=group)
     plans = {}
-    monkeypatch.setattr(ops_module.store, "find_chain", lambda device, chain, key, rows: plans.setdefault(rows, FakePlan()))
-    run = lambda rows: ops_module._run_cuda([torch.ones(rows, Q // 2), torch.ones(rows, HIDDEN), *layer._weights], layer._key, True, layer._split.name)
+    monkeypatch.setattr(registered_chain.store, "find_chain", lambda device, chain, key, rows: plans.setdefault(rows, FakePlan()))
+    run = lambda rows: registered_chain._run_cuda([torch.ones(rows, Q // 2), torch.ones(rows, HIDDEN), *layer._weights], layer._key, True, layer._split.name)
     for rows in (3, 5, 3, 5):
         stream, out = run(rows)
         assert torch.equal(stream, torch.full((rows, HIDDEN), 2.0)) and out.shape == (rows, COLUMNS // 2)
@@ -197,7 +197,7 @@ def test_plans_of_two_ranks_are_compared_by_the_library(need_compiler):
         plan = contexts[rank].prepare(chain(columns), m=16)
         count = plan.chain.input_count + plan.chain.output_count
         buffers = (ctypes.c_uint64 * count)(*[address + (i << 20) for i in range(count)])
-        bind = lambda plan: sinter._plan._Bound(plan, buffers, address + (9 << 20), groups[rank])
+        bind = lambda plan: sinter._binding.Bound(plan, buffers, address + (9 << 20), groups[rank])
         splits[rank].meet(lambda: [plan], bind)
         before = contexts[rank].stats().launches
         splits[rank].launch(plan, buffers, address + (9 << 20), 0, 5, True)

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import sinter
 import sinter.torch
 from sinter import _buffers
-from sinter.torch.runtime import ops, store as store_module
+from sinter.torch.runtime import gated_mlp, launch, registered_chain, store as store_module
 
 from conftest import SMALL
 
@@ -32,7 +32,7 @@ def exact(x, gate, up, down, act):
 def test_operators_compute(act):
     gate, up, down = weights()
     x = torch.randn(2, 3, 64).bfloat16()
-    reference = exact(x, gate, up, down, ops._ACTIVATIONS[act])
+    reference = exact(x, gate, up, down, gated_mlp.ACTIVATIONS[act])
     split = sinter.torch.gated_mlp_split(x, gate, up, down, act)
     merged = sinter.torch.gated_mlp(x, torch.cat([gate, up]), down, act)
     assert split.shape == (2, 3, 32) and torch.equal(split, merged)
@@ -284,13 +284,13 @@ def test_declared_strides_are_kept(monkeypatch):
     b.output((y * 2).cast("bf16"), strides=(1, "M"))
     chain, seen = b.finish(), []
     plan = lambda *inputs, pdl: seen.append([value.stride() for value in inputs])
-    monkeypatch.setattr(ops.store, "find_chain", lambda *asked: plan)
+    monkeypatch.setattr(registered_chain.store, "find_chain", lambda *asked: plan)
     with FakeTensorMode():
         column_major = torch.empty(32, 64, dtype=torch.bfloat16, device="cuda").t()
         padded = torch.empty(5, 128, dtype=torch.bfloat16, device="cuda")[:, :64]
-        ops._run_cuda([padded, column_major], sinter.torch.register_chain(chain))
+        registered_chain._run_cuda([padded, column_major], sinter.torch.register_chain(chain))
     assert seen == [[(64, 1), (1, 64)]]
-    outputs = ops._run_fake([torch.empty(5, 64).bfloat16(), torch.empty(32, 64).t()], chain.digest)
+    outputs = registered_chain._run_fake([torch.empty(5, 64).bfloat16(), torch.empty(32, 64).t()], chain.digest)
     assert [(tuple(value.shape), value.stride()) for value in outputs] == [((5, 32), (48, 1)), ((5, 32), (1, 5))]
 
 
@@ -556,28 +556,28 @@ def test_operators_launch_what_was_found(gpu, launchable, monkeypatch):
     """The CUDA implementation on host memory: the fake driver's kernels read nothing."""
     n, k = 3072, 1024
     asked = []
-    monkeypatch.setattr(ops, "current_of_torch", lambda device: 0)
-    monkeypatch.setattr(ops.store, "find", lambda device, line, rows: asked.append((line, rows)) or launchable)
+    monkeypatch.setattr(launch, "current_of_torch", lambda device: 0)
+    monkeypatch.setattr(registered_chain.store, "find", lambda device, line, rows: asked.append((line, rows)) or launchable)
     x, gate_up, down = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((2, 5, k), (2 * n, k), (k, n)))
     before = gpu.stats().launches
-    y = ops._gated_mlp_cuda(x, gate_up, down)
+    y = gated_mlp._on_gpu(x, (gate_up,), down)
     assert y.shape == (2, 5, k) and gpu.stats().launches == before + 1
     assert asked == [(f"gated_ffn m=M n={n} k={k} l={k} act=silu layout=oi dtype=bf16", 10)]
-    ops._gated_mlp_split_cuda(x.transpose(0, 1), gate_up[:n], gate_up[n:], down, "silu")
+    gated_mlp._on_gpu(x.transpose(0, 1), (gate_up[:n], gate_up[n:]), down, "silu")
     assert gpu.stats().launches == before + 2
-    assert ops._gated_mlp_cuda(x[:0], gate_up, down).shape == (0, 5, k) and gpu.stats().launches == before + 2
+    assert gated_mlp._on_gpu(x[:0], (gate_up,), down).shape == (0, 5, k) and gpu.stats().launches == before + 2
     shifted = torch.zeros(n * k + 8, dtype=torch.bfloat16)[1 : n * k + 1].view(k, n)
     with pytest.raises(sinter.Error, match="buffer 3 is at address .*, which is not aligned"):
-        ops._gated_mlp_cuda(x, gate_up, shifted)
+        gated_mlp._on_gpu(x, (gate_up,), shifted)
 
 
 def test_torch_computes_what_no_plan_is_for(monkeypatch):
-    monkeypatch.setattr(ops.store, "find", lambda device, line, rows: None)
+    monkeypatch.setattr(registered_chain.store, "find", lambda device, line, rows: None)
     gate, up, down = weights()
     gate_up, x = torch.cat([gate, up]), torch.randn(3, 64).bfloat16()
     reference = sinter.torch.gated_mlp(x, gate_up, down)
     near = lambda y: (y.float() - reference.float()).norm() / reference.float().norm() < 2e-2
-    assert near(ops._gated_mlp_cuda(x, gate_up, down)) and near(ops._gated_mlp_split_cuda(x, gate, up, down))
+    assert near(gated_mlp._on_gpu(x, (gate_up,), down)) and near(gated_mlp._on_gpu(x, (gate, up), down))
     calls = []
 
     def fused(both):
@@ -585,8 +585,8 @@ def test_torch_computes_what_no_plan_is_for(monkeypatch):
         left, right = both.chunk(2, -1)
         return torch.nn.functional.silu(left) * right
 
-    monkeypatch.setattr(ops.store, "settings", store_module.Settings(silu_and_mul=fused))
-    assert near(ops._gated_mlp_cuda(x, gate_up, down)) and calls == [(3, 256)]
+    monkeypatch.setattr(registered_chain.store, "settings", store_module.Settings(silu_and_mul=fused))
+    assert near(gated_mlp._on_gpu(x, (gate_up,), down)) and calls == [(3, 256)]
 
 
 def test_plans_of_chains_are_found(store):

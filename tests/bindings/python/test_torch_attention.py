@@ -392,7 +392,7 @@ def test_a_row_that_is_hidden_by_the_least_number_is_0_as_pytorchs_kernels_have_
         compiled, reports = passed(F.scaled_dot_product_attention, {"verify": False})
         compiled(*(x.to(DEVICE) for x in (q, q.clone(), q.clone(), bias)))
     (part,) = reports[0].taken
-    (found,) = run_chain._by_reference(part.made.chain, [q, q, q, bias], 0)
+    (found,) = run_chain.by_reference(part.made.chain, [q, q, q, bias], 0)
     row = found.view(2, 4, 80, 64)[0, :, 7].float()
     assert verify.difference(row, q[0].float().mean(1) if sees else torch.zeros_like(row), 2e-2)[1]
     shown = found.view(2, 4, 80, 64)[1]
@@ -445,7 +445,7 @@ def test_torch_computes_a_part_by_its_own_attention(name, monkeypatch):
             x[..., 0] = False
     calls, own = [], F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *args, **named: calls.append(1) or own(*args, **named))
-    found, expected = eager.by_torch(chain)(given, 0), run_chain._by_reference(chain, given, 0)
+    found, expected = eager.by_torch(chain)(given, 0), run_chain.by_reference(chain, given, 0)
     assert calls == [1] and all(verify.difference(a, b, 2e-2)[1] for a, b in zip(found, expected))
 
 

@@ -604,7 +604,7 @@ def test_torch_computes_a_chain_as_the_reference_does():
             made = torch.empty_strided(info.shape, info.strides, dtype=run_chain.DTYPES[str(info.dtype)])
             inputs.append(made.copy_(torch.randn(info.shape) / 8))
         carried = run_chain.carried(run_chain.pack(chain))
-        for a, b in zip(carried.fallback.by_torch(inputs, part.m), run_chain._by_reference(chain, inputs, part.m)):
+        for a, b in zip(carried.fallback.by_torch(inputs, part.m), run_chain.by_reference(chain, inputs, part.m)):
             assert a.shape == b.shape and a.stride() == b.stride()
             assert verify.difference(a, b, 2e-2)[1]
         assert all(map(torch.equal, carried.fallback.traced(inputs)(*inputs), carried.fallback.by_torch(inputs, part.m)))
@@ -624,7 +624,7 @@ def test_a_product_and_its_bias_are_one_operator_of_torchs():
     fallback = run_chain.Carried(chain).fallback
     calls = [str(node.target) for node in fallback.traced(inputs).graph.nodes if node.op == "call_function"]
     assert calls.count("aten.addmm.default") == 2 and calls.count("aten.mm.default") == 1
-    for found, expected in zip(fallback.by_torch(inputs, 0), run_chain._by_reference(chain, inputs, 0)):
+    for found, expected in zip(fallback.by_torch(inputs, 0), run_chain.by_reference(chain, inputs, 0)):
         assert verify.difference(found, expected, 2e-2)[1]
 
 
@@ -632,7 +632,7 @@ def test_what_no_code_holds_is_cast_to_the_largest():
     b = sinter.Builder()
     b.output(b.input("f32", [8]).cast("e4m3"))
     chain, x = b.finish(), torch.tensor([1e9, -1e9, 464.0, 449.0, -448.0, float("inf"), float("nan"), 0.3])
-    (found,), (expected,) = run_chain.Carried(chain).fallback.by_torch([x], 0), run_chain._by_reference(chain, [x], 0)
+    (found,), (expected,) = run_chain.Carried(chain).fallback.by_torch([x], 0), run_chain.by_reference(chain, [x], 0)
     assert torch.equal(found.float().nan_to_num(7), expected.float().nan_to_num(7)) and found.float()[:3].tolist() == [448, -448, 448]
 
 
@@ -1448,7 +1448,7 @@ def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):
     def measure(self, part, plan):
         def work():
             side = measure_module.by_inductor_of_chain(part.made, part.m, "cpu")
-            (found,), (expected,) = side.call(side.inputs), run_chain._by_reference(part.made.chain, side.inputs, part.m)
+            (found,), (expected,) = side.call(side.inputs), run_chain.by_reference(part.made.chain, side.inputs, part.m)
             assert verify.difference(found, expected, 2e-2)[1] and found.shape[0] == part.m
             rows.append(part.m)
             return measure_module.Measured(1.0, 2.0)

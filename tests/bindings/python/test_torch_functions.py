@@ -179,7 +179,7 @@ def test_the_fallback_computes_a_function_as_the_reference_does(name):
     else:
         chain = b.finish(b._binary(name, x, y))
     given = [torch.rand(4, 8).add(0.125).to(eager.DTYPES[dtype]) for _ in range(2)]
-    for a, b in zip(eager.by_torch(chain)(given, 0), run_chain._by_reference(chain, given, 0)):
+    for a, b in zip(eager.by_torch(chain)(given, 0), run_chain.by_reference(chain, given, 0)):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 

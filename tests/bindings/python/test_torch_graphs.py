@@ -25,7 +25,7 @@ def modules():
     folders = {
         "convert": ("arrays", "converter", "aten"),
         "partition": ("partition", "supported"),
-        "gate": ("gate", "library_kernels", "sizes"),
+        "gate": ("gate", "generated_kernels", "library_kernels", "sizes"),
         "runtime": ("buckets",),
     }
     yield types.SimpleNamespace(**{name: importlib.import_module(f"sinter.torch.{folder}.{name}") for folder, names in folders.items() for name in names})
@@ -290,7 +290,7 @@ def test_the_gate_counts_a_kernel_for_each_piece_that_the_part_alone_connects(mo
 
     four, nodes = part(4)
     three, _ = part(3)
-    each = gate._memory_us(2 * 32 * 256 * 36, figures) - gate.MEMORY_START_US
+    each = modules.generated_kernels.memory_us(2 * 32 * 256 * 36, figures) - gate.MEMORY_START_US
     assert four - three == pytest.approx(gate.MEMORY_START_US + each, rel=1e-6)
     assert gate.inductor_us(nodes, figures, int) == 0, "what is left of one kernel takes longer than that kernel"
     gate.tell_ahead([i for node in nodes for i in node.all_input_nodes if i.target == "laid"])
@@ -307,7 +307,7 @@ def test_no_kernel_of_inductors_reaches_over_a_product(modules):
     z = Node("aten.relu.default", y, shape=(128, 64))
     Node("outside", z)
     nodes = [x, h.args[0], h, y.args[0], y, z]
-    assert [set(group) for group in gate._memory_groups(nodes)] == [{x}, {h}, {y, z}], "the residual joins no kernels"
+    assert [set(group) for group in modules.generated_kernels.memory_groups(nodes)] == [{x}, {h}, {y, z}], "the residual joins no kernels"
 
 
 def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(modules):
@@ -317,7 +317,7 @@ def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(m
     product = Node("aten.mm.default", Node("input"), Node("input", shape=(64, 256)), shape=(128, 256))
     y = Node("aten.mul.Tensor", product, slope, shape=(128, 256))
     Node("outside", y)
-    assert [set(group) for group in gate._memory_groups([slope, product, y])] == [{slope, y}]
+    assert [set(group) for group in modules.generated_kernels.memory_groups([slope, product, y])] == [{slope, y}]
 
 
 @pytest.mark.parametrize(

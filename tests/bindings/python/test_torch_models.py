@@ -247,7 +247,7 @@ def test_products_that_no_part_takes_are_apart_again(monkeypatch):
 def test_products_are_apart_again_behind_parts_that_became_operators():
     """Here the node that made x was replaced, and views of the weights were erased with a part that also read them."""
     from sinter.torch.graph.join_adjacent import _join, part_again
-    from sinter.torch.graph.replace import add_call
+    from sinter.torch.graph.nodes import add_call
 
     graph, aten = torch.fx.Graph(), torch.ops.aten
     given = [graph.placeholder(name) for name in ("x", "first", "second")]

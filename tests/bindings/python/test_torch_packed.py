@@ -86,7 +86,7 @@ def test_the_chain_computes_the_matrix(quantizer):
     b = sinter.Builder()
     x = b.input("bf16", (sinter.M, 128))
     chain = b.finish((x @ packed_matrix.constant(b, 128, 128, how, "bf16").T).cast("bf16"))
-    found = run_chain._by_reference(chain, [torch.eye(128).bfloat16(), codes, scale, *([] if zero is None else [zero])], 128)[0]
+    found = run_chain.by_reference(chain, [torch.eye(128).bfloat16(), codes, scale, *([] if zero is None else [zero])], 128)[0]
     assert torch.equal(found, values.t())
 
 
@@ -132,11 +132,11 @@ def test_the_layers_chain_computes_the_operator(quantizer):
     assert [list(one.shape) for one in constants] == [one["dims"] for one in declared]
     merged = [list(one.stride()) if one.stride(0) != one.shape[-1] else None for one in constants if one.dim() == 2]
     assert merged == [one.get("strides") for one in declared if len(one["dims"]) == 2] and sum(map(bool, merged)) == 4 + 2 * how.zeros
-    found = run_chain._by_reference(chain, [*rows(), *constants], 5)
+    found = run_chain.by_reference(chain, [*rows(), *constants], 5)
     other = between_chain(HIDDEN, INNER, COLUMNS, Q, (True, True), 1e-5, "silu", "bf16")
     of = plain(weights, values)
     gate, up = of[2].tensor_split(2)
-    exact = run_chain._by_reference(other, [*rows(), *of[:2], gate, up, *of[3:]], 5)
+    exact = run_chain.by_reference(other, [*rows(), *of[:2], gate, up, *of[3:]], 5)
     assert all(torch.equal(one, wanted) for one, wanted in zip(found, exact))
 
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter._plan import _Bound
+from sinter._binding import Bound
 from sinter.torch.backend import direct_calls
 from sinter.torch.runtime import part as part_module, run_chain
 from torch._inductor.utils import run_and_get_code
@@ -106,7 +106,7 @@ def test_a_call_runs_one_function_of_python_whatever_the_chain_is(device, monkey
 def test_the_kernels_get_the_addresses_of_each_call(device, monkeypatch):
     part, inputs = ffn()
     bound = []
-    monkeypatch.setattr(part_module, "_Bound", lambda plan, addresses, space: bound.append([*addresses]) or _Bound(plan, addresses, space))
+    monkeypatch.setattr(part_module, "Bound", lambda plan, addresses, space: bound.append([*addresses]) or Bound(plan, addresses, space))
     part(M, inputs)
     for _ in range(3):
         (y,) = part(M, inputs)

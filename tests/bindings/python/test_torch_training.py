@@ -13,9 +13,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import sinter
 import sinter.torch
 from sinter.torch.backend import graph_pass, planner
-from sinter.torch.gate import gate
+from sinter.torch.gate import gate, generated_kernels
 from sinter.torch.graph import few_elements, weight_casts
-from sinter.torch.graph.replace import memory_of
+from sinter.torch.graph.nodes import memory_of
 from sinter.torch.runtime import run_chain, verify as verify_module
 from sinter.torch.gate.sizes import plain_hint
 
@@ -387,7 +387,7 @@ def test_what_a_step_reads_is_what_was_given_also_where_the_graph_writes_over_it
 
 def test_a_step_that_is_verified_writes_over_no_input_itself(monkeypatch, whatever_it_gains):
     """The graph does not show Inductor such a write, so Inductor would then read overwritten values."""
-    told, carried, by_reference = [], run_chain.carried, run_chain._by_reference
+    told, carried, by_reference = [], run_chain.carried, run_chain.by_reference
 
     def as_on_a_gpu(chain, inputs, m):
         made = by_reference(chain, inputs, m)
@@ -396,7 +396,7 @@ def test_a_step_that_is_verified_writes_over_no_input_itself(monkeypatch, whatev
         return [inputs[at] for at in told[-1].over] or made
 
     monkeypatch.setattr(run_chain, "carried", lambda chain: told.append(carried(chain)) or told[-1])
-    monkeypatch.setattr(run_chain, "_by_reference", as_on_a_gpu)
+    monkeypatch.setattr(run_chain, "by_reference", as_on_a_gpu)
     found, expected = lists(), lists()
     halved_and_moved(*expected)
     how = {"prepare": "block"} if DEVICE == "cuda" else {"target": "h200"}
@@ -482,7 +482,7 @@ def test_a_list_is_counted_as_kernels_of_so_many_values_each():
     assert many == pytest.approx(10 * gate.MEMORY_START_US, rel=0.1)
     figures = sinter.Context(target="h100").describe()["model"]
     one = estimated_adamw_us([(8192, 4096)])
-    assert one == pytest.approx(28 * 8192 * 4096 / (gate._LIST_SHARE * figures["hbm_bytes_per_us"]) + gate.MEMORY_START_US, rel=1e-3)
+    assert one == pytest.approx(28 * 8192 * 4096 / (generated_kernels._LIST_SHARE * figures["hbm_bytes_per_us"]) + gate.MEMORY_START_US, rel=1e-3)
 
 
 @pytest.mark.parametrize("sizes", [[(64, 64)] * 30, [(768, 768), (768,), (3072, 768), (3072,)] * 4], ids=["small", "layers"])

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 import sinter
 from sinter.torch import servers
 from sinter.torch.backend import graph_pass, planner, server_pass
-from sinter.torch.graph import replace
+from sinter.torch.graph import put_back
 from sinter.torch.runtime import warn
 from sinter.torch.runtime.options import Options
 
@@ -22,7 +22,7 @@ STEPS = [(graph_pass, name) for name in (
     "repeat_pixels", "interpolations", "views_of_their_own", "tell_parts", "tell_products", "lay_channels_last", "_constants", "scales_and_shifts", "lay_filters",
     "join_neighbours", "casts_of_weights", "of_constants", "share_again", "put_rest_back", "lay_back", "made_together", "write_out", "call_parts_directly",
     "stable_topological_sort", "forget_what_was")]
-STEPS += [(planner.Planner, "parts"), (planner.Planner, "replace"), (server_pass, "_symbols_of"), (server_pass.ServerPass, "_prepare"), (replace, "copy_of")]
+STEPS += [(planner.Planner, "parts"), (planner.Planner, "replace"), (server_pass, "_symbols_of"), (server_pass.ServerPass, "_prepare"), (put_back, "copy_of")]
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from typing import Any
 from .runtime import run_chain, verify  # noqa: F401
 from .runtime.adjacent_weights import lay_beside
 from .runtime.experts import experts
-from .runtime.ops import gated_mlp, gated_mlp_split, register_chain, run
+from .runtime.gated_mlp import gated_mlp, gated_mlp_split
+from .runtime.registered_chain import register_chain, run
 from .runtime.run_chain import graph_counts
 from .runtime.store import configure, counts, reset, use_context
 from .serve import between_op  # noqa: F401

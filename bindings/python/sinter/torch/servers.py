@@ -16,68 +16,22 @@ import torch
 
 from .._error import Error, Status, invalid
 from .._plan import Plan
-from .runtime.buckets import BUCKETS, EXPERTS_ROWS, PREFILL_SIZES, SIZES, bucket
-from .runtime.experts import MOST_TOP, launch_experts, reason_against_experts
-from .runtime.groups import join, split_of
-from .runtime.ops import _DTYPES, chain_line, reason_against_pair
+from .runtime.buckets import BUCKETS, EXPERTS_ROWS as EXPERTS_ROWS, PREFILL_SIZES as PREFILL_SIZES, SIZES as SIZES, bucket
+from .runtime.experts import MOST_TOP, Call, launch_experts, reason_against_experts
+from .runtime.groups import join as join, split_of
+from .runtime.gated_mlp import chain_line, reason_against_pair
+from .runtime.register import HALVES
 from .runtime.store import chains, configure, logger, store
 from .runtime.warn import warn_once
-from .serve import packed_matrix
-from .serve.between_chain import BLOCK, QUANTIZERS, extents_of, scale_shape
+from .serve import packed_matrix as packed_matrix
+from .serve.between_chain import BLOCK as BLOCK, QUANTIZERS as QUANTIZERS, extents_of, scale_shape as scale_shape
 from .serve.between_op import ahead, between_key
-from .serve.choose_operator import choose
-from .serve.configs import asked_of, decoder_of, has_experts, prepare_config
-from .serve.draw_tokens import Requests, draw_tokens
-from .serve.expand_operators import add_norm, expand
-from .serve.fold_norms import Pair, fold, folds
-from .serve.scaled_experts import Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
-
-__all__ = [
-    "BLOCK",
-    "PREFILL_SIZES",
-    "PREFILL_VARIABLE",
-    "EXPERTS_ROWS",
-    "Pair",
-    "QUANTIZERS",
-    "Requests",
-    "SIZES",
-    "Scales",
-    "VARIABLE",
-    "add_norm",
-    "asked_of",
-    "choose",
-    "count",
-    "decoder_of",
-    "draw_tokens",
-    "expand",
-    "experts",
-    "fold",
-    "folding_pays",
-    "folds",
-    "graph_pass",
-    "has_experts",
-    "is_split",
-    "join",
-    "largest",
-    "most_rows",
-    "packed_matrix",
-    "planned",
-    "prepare_config",
-    "reason_against",
-    "reason_against_linear",
-    "report",
-    "rewrite",
-    "scale_shape",
-    "see_mlp",
-    "set_up",
-    "settle",
-    "sizes_for",
-    "stay_away",
-    "switched_off",
-    "take",
-    "takes",
-    "version_of",
-]
+from .serve.choose_operator import choose as choose
+from .serve.configs import asked_of as asked_of, decoder_of as decoder_of, has_experts as has_experts, prepare_config as prepare_config
+from .serve.draw_tokens import Requests as Requests, draw_tokens as draw_tokens
+from .serve.expand_operators import add_norm as add_norm, expand as expand
+from .serve.fold_norms import Pair as Pair, fold as fold, folds as folds
+from .serve.scaled_experts import Scales as Scales, launch_scaled_experts, reason_against_scaled_experts, takes_rows
 
 #: Environment variable: 0 keeps all installed plugins from changing a server.
 VARIABLE = "SINTER_PLUGINS"
@@ -117,7 +71,7 @@ def reason_against_linear(name: str, linear: Any, kind: type, plain: Optional[ty
         return "the layer is split over several GPUs, and its sum follows"
     if not getattr(linear, "input_is_parallel", True) or getattr(linear, "gather_output", False):
         return f"{name} divides what it takes, or gathers what it gives, over GPUs"
-    if plain is not None and (linear.weight.dtype not in _DTYPES or not linear.weight.is_contiguous()):
+    if plain is not None and (linear.weight.dtype not in HALVES or not linear.weight.is_contiguous()):
         return f"the weight of {name} is {linear.weight.dtype} with strides {linear.weight.stride()}"
     return ""
 
@@ -157,11 +111,11 @@ def experts(
     elif reason_against_scaled_experts(w13, w2, scales) or not takes_rows(x, scales.x, w13.shape[2]):
         return None
     dtype = x.dtype if scales is None or scales.x is None or out is None else out.dtype
-    if dtype not in _DTYPES or out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != dtype or not out.is_contiguous()):
+    if dtype not in HALVES or out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != dtype or not out.is_contiguous()):
         return None
     try:
         if scales is None:
-            return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS, pdl=True)
+            return launch_experts(Call(x, ids, weights, w13, w2), out=out, within=EXPERTS_ROWS, pdl=True)
         y = x.new_empty((x.shape[0], w2.shape[1])) if out is None else out
         return launch_scaled_experts(x, ids, weights, w13, w2, scales, y, EXPERTS_ROWS)
     except Error as error:
@@ -340,7 +294,7 @@ def graph_pass(sizes: Sequence[int], applies: Callable[[], bool]) -> Any:
 
 def rewrite(graph: Any, f: Callable[[], Any]) -> None:
     """Runs `f`, which changes a graph of torch.fx. If it raises, the graph is as before, and a warning says why."""
-    from .graph.replace import rewritten  # needs torch's compiler
+    from .graph.put_back import rewritten  # needs torch's compiler
 
     error = rewritten(graph, f)
     if error is not None:

@@ -13,8 +13,7 @@ import torch
 
 from ..._buffers import contiguous
 from ..._chain import TensorInfo
-from ..runtime.eager import DTYPES
-from ..runtime.ops import grown
+from ..runtime.launch import form_at
 from ..runtime.run_chain import Carried, carried
 
 _MAKES = "sinter_part"  # the name of ``Part`` in Inductor's code
@@ -46,7 +45,7 @@ def _as_declared(x: Any, two: TensorInfo, three: TensorInfo, m: Any) -> Any:
     from torch._inductor import ir
     from torch._inductor.lowering import lowerings, to_dtype
 
-    dtype, (shape, strides) = DTYPES[str(two.dtype)], _form(two, three, m)
+    shape, strides, dtype = form_at(two, three, m)
     if x.get_dtype() != dtype:
         x = to_dtype(x, dtype)
     if _is_dense(two) and _equal([_product(shape)], [x.get_numel()]):
@@ -62,9 +61,9 @@ def _fits(it: Carried, inputs: Sequence[Any], m: Any) -> bool:
     for i, (two, three) in enumerate(zip(it.chain.inputs(2), it.chain.inputs(3))):
         count = it.tensors[i] if it.tensors else 1
         tensors, left = left[:count], left[count:]
-        if any(x.get_dtype() != DTYPES[str(two.dtype)] for x in tensors):
+        shape, strides, dtype = form_at(two, three, m)
+        if any(x.get_dtype() != dtype for x in tensors):
             return False
-        shape, strides = _form(two, three, m)
         if _is_dense(two):
             same = _equal([sum(x.get_numel() for x in tensors)], [_product(shape)]) and all(_lies(x, _dense_strides(x.get_size())) for x in tensors)
         else:
@@ -72,11 +71,6 @@ def _fits(it: Carried, inputs: Sequence[Any], m: Any) -> bool:
         if not same:
             return False
     return True
-
-
-def _form(two: TensorInfo, three: TensorInfo, m: Any) -> "tuple[List[Any], List[Any]]":
-    """Extents and strides at M = `m`."""
-    return tuple([grown(a, b, m) for a, b in zip(*each)] for each in ((two.shape, three.shape), (two.strides, three.strides)))  # type: ignore
 
 
 def _is_dense(info: TensorInfo) -> bool:

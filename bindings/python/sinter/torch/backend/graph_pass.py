@@ -23,11 +23,13 @@ from ..graph.interpolations import interpolations, write_out
 from ..graph.join_adjacent import Joined, drop_unread, join_neighbours, part_again
 from ..graph.join_frozen import tell_parts
 from ..graph.nearest_pixels import repeat_pixels
-from ..graph.replace import copy_of, forget_what_was, put_back, put_rest_back, results, slices_for_splits
+from ..graph.nodes import results
+from ..graph.put_back import copy_of, forget_what_was, put_back, put_rest_back
 from ..graph.rows_by_ids import rows_as_gathers
 from ..graph.rows_of_heads import rows_of_heads
 from ..graph.shared_memory import share_again, views_of_their_own
 from ..graph.spelled_attention import tell_products
+from ..graph.splits import slices_for_splits
 from ..graph.sums_of_one_hot import sum_one_hots
 from ..graph.sums_over_steps import join_sums_over_steps
 from ..graph.weight_casts import casts_of_weights
@@ -37,7 +39,8 @@ from ..runtime.options import SERVER, Options, context_of, target_context
 from ..runtime.store import store
 from ..runtime.warn import warn_once
 from .direct_calls import call_parts_directly
-from .planner import Part, Planner
+from .part import Part
+from .planner import Planner
 
 
 class Taken(NamedTuple):

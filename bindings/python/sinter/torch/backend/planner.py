@@ -10,26 +10,28 @@ import torch
 
 from ..._error import Error, Status
 from ..._plan import Plan
-from ..convert.arrays import HALVES, Refused, Rows
+from ..convert.arrays import Refused, Rows
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention
 from ..convert.converter import Converted, Converter, target_of
+from ..convert.op_table import is_view
 from ..convert.products import is_small
 from ..gate.fused_by_inductor import written_by_inductor
 from ..gate.gate import attention_times, beyond_us, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ..gate.library_kernels import attention_us
 from ..gate.measure import Measured, measured
-from ..gate.sizes import hint_at, hint_for
+from ..gate.sizes import hint_at, hint_for, hint_of_call
 from ..graph.in_place import written_over
-from ..graph.replace import given_apart, replace, results
+from ..graph.nodes import results
+from ..graph.replace import given_apart, replace
 from ..partition.partition import Kind, partition
 from ..partition.supported import OF_HOPPER, computes, kinds, matrix_of, needs_hopper
 from ..runtime.buckets import BUCKETS
 from ..runtime.options import WAITING, Options, context_of
 from ..runtime.run_chain import expected_us, pack
-from ..runtime.verify import BOUNDS
 from .faults import OF_AN_OP, named_node, smallest_that_fails
 from .library_plans import Asked
+from .part import Part, alone, bound_of, rows_of, symbol_of
 
 _MOST_TRIES = 5  # how often a part is partitioned again around refused ops; then it is left to Inductor
 _WORTH = 0.97  # the most that a plan may take of Inductor's measured time: a part also costs time at its border
@@ -38,20 +40,6 @@ _MOST_HALVINGS = 2  # how often a losing part is halved to find smaller ones tha
 _MOST_HALVES = 64  # the most halves that are searched in a graph
 _MOST_FAULTS = 32  # failing parts of a graph, plus the smaller ones that are built to find the op that fails
 _SEARCH_SECONDS = 60.0  # the time that a graph's pass waits for searches; the operator uses results that come later
-
-
-class Part(NamedTuple):
-    nodes: List[Any]
-    made: Converted
-    m: int
-    asked: "Asked"
-    limit_us: float = 0.0
-    plan: Optional[Plan] = None
-
-    @property
-    def expected_us(self) -> float:
-        """The plan's expected time; 0 if its search is not done."""
-        return self.asked.expected_us
 
 
 class Planner:
@@ -68,7 +56,7 @@ class Planner:
         self.replaced: Dict[Any, Any] = {}
         self._device = device
         self._constants = constants
-        self._hint_of = hint_for(rows) if rows else _hint_of(results(self.nodes))
+        self._hint_of = hint_for(rows) if rows else hint_of_call(results(self.nodes))
         self._asked: Dict[Tuple[str, int], Asked] = {}
         self._searched: Dict[Tuple[str, int], Asked] = {}  # halves; these are only searched, never built
         self._limits: Dict[str, List[float]] = {}
@@ -116,13 +104,13 @@ class Planner:
             nodes, tries = waiting.pop()
             if not worth_a_try(nodes, self._hint_of, self.options.verify):
                 continue
-            rows = _rows_of(nodes)
+            rows = rows_of(nodes)
             read = {node: rows.why_not([val.shape for val in results([node, *node.all_input_nodes])]) for node in nodes}
             other = {node: why for node, why in read.items() if why is not None}
             if other:
                 self.left.update((node, f"{why}, which is M in its part") for node, why in other.items())
                 waiting.extend((part, tries) for part in self._again(nodes))
-                waiting.extend((_alone(node), tries) for node in other if is_attention(node))
+                waiting.extend((alone(node), tries) for node in other if is_attention(node))
                 continue
             over = written_over(nodes)
             if over is None:
@@ -132,7 +120,7 @@ class Planner:
                 self.left.update((node, "lists with a symbolic size") for node in nodes)
                 continue
             try:
-                m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+                m = self._m_of(rows)
                 limit = inductor_us(nodes, self._figures, self._hint_of)
                 made = self._converted(nodes, rows, m, limit, over)
                 found.append(Part(nodes, made, m, self._ask(made, m, limit), limit))
@@ -140,8 +128,8 @@ class Planner:
                 node = refused.node if refused.node is not None else nodes[-1]
                 node = node.args[0] if target_of(node) == "getitem" else node  # its parent has no other result
                 if tries >= _MOST_TRIES:
-                    readers = [n for n in nodes if _symbol_of(n.all_input_nodes) is not None]
-                    if readers and _symbol_of(nodes) is None:  # a part without any M may still be captured
+                    readers = [n for n in nodes if symbol_of(n.all_input_nodes) is not None]
+                    if readers and symbol_of(nodes) is None:  # a part without any M may still be captured
                         self.left.update((n, refused.why) for n in readers)
                         waiting.extend((part, 0) for part in self._again(nodes))
                         continue
@@ -159,7 +147,7 @@ class Planner:
         if self._faults_left <= 0 or named is None and error.code not in OF_AN_OP:
             self.left.update((node, why) for node in part.nodes)
             return []
-        failing, tried = [named], [_alone(node) for node in part.nodes if is_attention(node)]
+        failing, tried = [named], [alone(node) for node in part.nodes if is_attention(node)]
         if named is None:
             failing = smallest_that_fails(part.nodes, tried, self._halves, lambda nodes: self._fails(nodes, error.code))
         apart = self._halves(failing) if sum(map(computes, failing)) > 1 else []  # each half builds without the other
@@ -170,14 +158,14 @@ class Planner:
 
     def _fails(self, nodes: List[Any], code: int) -> bool:
         """Whether a part's plan fails with `code`; the part is built if `code` is an error of a compiler."""
-        rows, over = _rows_of(nodes), written_over(nodes)
+        rows, over = rows_of(nodes), written_over(nodes)
         if over is None or not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
             return False
         try:
-            made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
+            made = self._chain_of(nodes, rows, over)
         except Refused:
             return False
-        m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+        m = self._m_of(rows)
         builds = code == Status.COMPILE_FAILED
         known, key = self._asked if builds else self._searched, (made.chain.digest, m)
         if key not in known or known[key].lost_us:
@@ -199,13 +187,13 @@ class Planner:
                 self.left[node] = why
 
     def _why_not_alone(self, node: Any) -> Optional[str]:
-        nodes = _alone(node)
-        rows = _rows_of(nodes)
+        nodes = alone(node)
+        rows = rows_of(nodes)
         if not all(rows.folds(val.shape) for val in results([*nodes, *node.all_input_nodes])):
             return f"attention of several symbolic sizes, or of others than {rows.symbol} batches"
         try:
-            made = Converter(nodes, rows, TABLE, self._is_constant).convert()
-            m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+            made = self._chain_of(nodes, rows)
+            m = self._m_of(rows)
             limit = attention_us(node, self._figures, self._hint_of)
             asked = self._search(made, m, limit)
         except Refused as refused:
@@ -224,8 +212,8 @@ class Planner:
             return [part]
         chosen: List[Part] = []
         least = _WORTH * part.limit_us
-        alone = [self._half(_alone(node)) for node in part.nodes if is_attention(node) and len(part.nodes) > len(_alone(node))]
-        gaining = [*self._gaining(part, _MOST_HALVINGS), *(each for each in alone if each is not None and each.expected_us <= each.limit_us)]
+        attending = [self._half(alone(node)) for node in part.nodes if is_attention(node) and len(part.nodes) > len(alone(node))]
+        gaining = [*self._gaining(part, _MOST_HALVINGS), *(each for each in attending if each is not None and each.expected_us <= each.limit_us)]
         for half in sorted(gaining, key=lambda half: half.expected_us - half.limit_us):
             if any(node in each.nodes for each in chosen for node in half.nodes):
                 continue
@@ -259,10 +247,10 @@ class Planner:
         """A part whose plan was only searched; None if there is no plan."""
         if self._halves_left <= 0 or not worth_a_try(nodes, self._hint_of):
             return None
-        rows = _rows_of(nodes)
+        rows = rows_of(nodes)
         if not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
             return None
-        m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+        m = self._m_of(rows)
         limit = inductor_us(nodes, self._figures, self._hint_of)
         before = len(self._searched)
         try:
@@ -279,13 +267,20 @@ class Planner:
         Raises:
             Refused: naming the node that no chain can hold.
         """
-        made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
+        made = self._chain_of(nodes, rows, over)
         matrices = [matrix_of(node) for node in nodes if is_small(node)]
         if len(set(matrices)) == len(matrices):
             return made
-        other = Converter(nodes, rows, TABLE, self._is_constant, over, by_threads=True).convert()
+        other = self._chain_of(nodes, rows, over, by_threads=True)
         asked, sooner = (self._search(each, m, limit_us) for each in (made, other))
         return other if sooner.expected_us and (not asked.expected_us or sooner.expected_us < asked.expected_us) else made
+
+    def _chain_of(self, nodes: List[Any], rows: Rows, over: Dict[Any, Any] = {}, by_threads: bool = False) -> Converted:
+        return Converter(nodes, rows, TABLE, self._is_constant, over, by_threads).convert()
+
+    def _m_of(self, rows: Rows) -> int:
+        """The number of rows that a part is judged for; 0 for a chain without M."""
+        return 0 if rows.symbol is None else self._hint_of(rows.symbol)
 
     def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
         """The result of a search without a build."""
@@ -297,7 +292,7 @@ class Planner:
 
     def _is_constant(self, node: Any) -> bool:
         """Whether a value is a weight or a view of one: the graph reads a linear layer's weight transposed."""
-        while node not in self._constants and target_of(node) in TABLE and TABLE[target_of(node)].view:
+        while node not in self._constants and is_view(node):
             node = node.args[0]
         return node in self._constants
 
@@ -334,7 +329,7 @@ class Planner:
     def replace(self, part: Part, name: str) -> Any:
         """Replaces the part by its operator; None if the graph does not allow it."""
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
-        bound = _bound(part.nodes) if self.options.verify else None
+        bound = bound_of(part.nodes) if self.options.verify else None
         tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
         over = () if self.options.verify else part.made.over  # results that are compared have memory of their own
         arguments = (pack(part.made.chain, self._limits_us(part), tensors, over, self.options.candidates), "" if how == "background" else how)
@@ -390,38 +385,3 @@ class Planner:
     def _most_us(self, limit_us: float) -> float:
         """The most that a plan may be expected to take; a slower one is not built."""
         return math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
-
-
-def _alone(node: Any) -> List[Any]:
-    """A node of several values, and the nodes that pick from it."""
-    return [node, *node.users]
-
-
-def _symbol_of(nodes: Sequence[Any]) -> Any:
-    """The product of symbols that most results are rows of; None where all extents are numbers."""
-    return Rows.of([val.shape for val in results(nodes)]).symbol
-
-
-def _rows_of(nodes: Sequence[Any]) -> Rows:
-    """The rows of the nodes' results; if no result has a symbol, the rows of the values that they read."""
-    symbol = _symbol_of(nodes)
-    return Rows(symbol) if symbol is not None else Rows.of([val.shape for node in nodes for val in results(node.all_input_nodes)])
-
-
-def _bound(nodes: Sequence[Any]) -> float:
-    """The loosest of the parts' types."""
-    names = {str(val.dtype) for node in nodes for i in (node, *node.all_input_nodes) for val in results([i])}
-    narrow = [dtype for dtype in HALVES if {"bf16": "torch.bfloat16", "f16": "torch.float16"}[dtype] in names]
-    return max((BOUNDS[dtype] for dtype in narrow), default=BOUNDS["f32"])
-
-
-def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:
-    """Maps a symbolic size to its value in the call that is being compiled."""
-    env = next((size.node.shape_env for val in vals for size in val.shape if not isinstance(size, int)), None)
-
-    def hint(expression: Any) -> int:
-        if env is None:
-            return int(expression)
-        return int(env.optimization_hint(expression) if hasattr(env, "optimization_hint") else env.size_hint(expression))
-
-    return hint

@@ -13,7 +13,8 @@ from ..._error import Error
 from ..._plan import Plan
 from ..convert.arrays import extent
 from ..gate.sizes import hint_for
-from ..graph.replace import results, rewritten
+from ..graph.nodes import results
+from ..graph.put_back import rewritten
 from ..runtime.options import SERVER, Options, context_of
 from ..runtime.warn import logger, warn_once
 from .graph_pass import Report, SinterPass, Taken

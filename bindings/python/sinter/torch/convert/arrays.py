@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..._builder import Builder, Value
+from ..._dtype import FACTS, DType
 from ..._shape import M
 
 Number = Union[int, float]
 
 #: A chain's name for each element type of torch. Only ids of rows may be s64.
 DTYPES: Dict[str, str] = {
-    "torch.float32": "f32",
-    "torch.float16": "f16",
-    "torch.bfloat16": "bf16",
-    "torch.int32": "s32",
-    "torch.bool": "pred",
-    "torch.float8_e4m3fn": "e4m3",
+    f"torch.{facts.name}": str(dtype) for dtype, facts in FACTS.items() if dtype not in (DType.S8, DType.S64)
 }
 HALVES = ("bf16", "f16")
 

@@ -11,12 +11,12 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import _functions
 from ..._functions import atan2, copysign, cumsum, hypot, reciprocal, rsqrt, sigmoid, sqrt, square, top_k
-from ..._builder import Value
+from ..._value import Value
 from ..._operators import equal, maximum, minimum, not_equal, where
 from . import attention, bilinear, foreach, functions, products, server_norms, shapes, windows  # noqa: F401  (their rows of the table)
 from .arrays import HALVES, Array, Refused, of
-from .converter import Converter, target_of
-from .op_table import TABLE as TABLE, Handler, Row, elementwise, number, row
+from .converter import CAST, Converter, argument, target_of
+from .op_table import TABLE as TABLE, Handler, Row, applying, elementwise, number, row, with_alpha
 from .shapes import cut
 
 
@@ -24,10 +24,6 @@ _MOST_LARGEST = 32  # the most results of the library's ``top_k`` in a row
 
 
 # ---------------------------------------------------------------- Element-wise operators
-
-
-def _unary(f: Callable[[Value], Value]) -> Handler:
-    return lambda c, node: elementwise(c, node, f, node.args[:1], c.dtype(node))
 
 
 def _and(x: Value, y: Value) -> Value:
@@ -44,12 +40,10 @@ _OF_PREDICATES = {"add": _or, "mul": _and, "maximum": _or, "minimum": _and}
 
 def _binary(f: Callable[[Any, Any], Value], of_predicates: Optional[Callable[[Value, Value], Value]] = None) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
-        alpha = node.args[2] if len(node.args) > 2 else node.kwargs.get("alpha", 1)
         if of_predicates is not None and c.dtype(node) == "pred":
-            with_alpha = of_predicates if alpha else lambda x, y: x | (y & c.builder.scalar(0.0, "pred"))
-            return _of_predicates(with_alpha, 2)(c, node)  # type: ignore[no-any-return]
-        g = f if alpha == 1 else (lambda x, y: f(x, y * alpha))
-        return elementwise(c, node, g, node.args[:2], c.dtype(node))
+            g = of_predicates if argument(node, 2, "alpha", 1) else lambda x, y: x | (y & c.builder.scalar(0.0, "pred"))
+            return _of_predicates(g, 2)(c, node)  # type: ignore[no-any-return]
+        return applying(with_alpha(node, f), 2)(c, node)  # type: ignore[no-any-return]
 
     return convert
 
@@ -96,7 +90,7 @@ def _power(c: Converter, node: Any) -> Array:
 
 
 def _clamp(c: Converter, node: Any) -> Array:
-    given = [node.args[i] if len(node.args) > i else node.kwargs.get(name) for i, name in ((1, "min"), (2, "max"))]
+    given = [argument(node, i, name) for i, name in ((1, "min"), (2, "max"))]
 
     def f(x: Value, *bounds: Any) -> Value:
         left = list(bounds)
@@ -119,7 +113,7 @@ for _name, _f in {
     "silu": lambda x: x * sigmoid(x),
     **{name: getattr(_functions, name) for name in _NAMED},
 }.items():
-    TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
+    TABLE[f"aten.{_name}.default"] = Row(applying(_f))
 for _name, _g in foreach.BINARY.items():
     for _form in ("Tensor", "Scalar", "default"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g, _OF_PREDICATES.get(_name)))
@@ -151,7 +145,8 @@ for _name, _g in {
 }.items():
     for _form in ("Tensor", "Scalar"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_compare(_g))
-TABLE["aten.isnan.default"] = Row(lambda c, node: elementwise(c, node, lambda x: not_equal(x, x), node.args[:1]))
+TABLE["aten.isnan.default"] = Row(applying(lambda x: not_equal(x, x), 1, ""))
+TABLE["prims.fma.default"] = Row(applying(lambda x, y, z: x * y + z, 3))
 for _name, _f in {"logical_not": lambda x: ~x, "bitwise_not": lambda x: ~x}.items():
     TABLE[f"aten.{_name}.default"] = Row(_of_predicates(_f, 1))
 for _name, _g in {"and": _and, "or": _or, "xor": lambda x, y: (x | y) & ~(x & y)}.items():
@@ -176,7 +171,7 @@ def _where(c: Converter, node: Any) -> Array:
     return elementwise(c, node, lambda condition, a, b: where(condition, chosen(a), chosen(b)), node.args[:3])
 
 
-@row("prims.convert_element_type.default")
+@row(CAST)
 def _cast(c: Converter, node: Any) -> Array:
     x, dtype = c.array(node.args[0]), c.dtype(node)
     return x if str(x.value.dtype) == dtype and dtype not in HALVES else x.with_value(x.value.cast(dtype))
@@ -184,7 +179,7 @@ def _cast(c: Converter, node: Any) -> Array:
 
 @row("aten.glu.default")
 def _glu(c: Converter, node: Any) -> Array:
-    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1)
+    axis = argument(node, 1, "dim", -1)
     size = node.args[0].meta["val"].shape[axis]
     if not isinstance(size, int):
         raise Refused("it halves a symbolic extent")
@@ -192,17 +187,12 @@ def _glu(c: Converter, node: Any) -> Array:
     return x.with_value(x.value * sigmoid(gate.value))
 
 
-@row("prims.fma.default")
-def _fma(c: Converter, node: Any) -> Array:
-    return elementwise(c, node, lambda x, y, z: x * y + z, node.args[:3], c.dtype(node))
-
-
 # ---------------------------------------------------------------- Reductions
 
 
 def reduced_axes(node: Any) -> List[int]:
     """The axes that a reduction names, or all if it does not name any; but `any` over an empty list reduces nothing."""
-    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    given = argument(node, 1, "dim")
     if given is None or given == [] and not target_of(node).startswith("aten.any."):
         return list(range(len(node.args[0].meta["val"].shape)))
     return [given] if isinstance(given, int) else list(given)
@@ -230,7 +220,7 @@ def _reduced(c: Converter, node: Any, x: Array, value: Value, axes: Tuple[int, .
 def _reduce(kind: str) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
         x = c.array(node.args[0])
-        keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        keep = bool(argument(node, 2, "keepdim", False))
         axes, dtype = _axes(node, x), c.dtype(node)
         value = number(x.value, "f32" if kind == "mean" else dtype)
         if not axes:
@@ -266,7 +256,7 @@ def _chosen(kind: str) -> Handler:
     """The largest or least values along an axis, and the index of each."""
 
     def convert(c: Converter, node: Any) -> Tuple[Optional[Array], Optional[Array]]:
-        x, keep = c.array(node.args[0]), bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+        x, keep = c.array(node.args[0]), bool(argument(node, 2, "keepdim", False))
         axis = _axis_with_places(x, node, node.args[1])
         value = number(x.value, "s32")
         read = {user.args[1] for user in node.users}  # a result that nobody reads is not computed
@@ -297,8 +287,8 @@ def _axis_with_places(x: Array, node: Any, axis: int) -> int:
 
 def _argument_of(kind: str) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
-        x, keep = c.array(node.args[0]), bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
-        axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+        x, keep = c.array(node.args[0]), bool(argument(node, 2, "keepdim", False))
+        axis = argument(node, 1, "dim")
         if axis is not None:
             own = _axis_with_places(x, node, axis)
             return _reduced(c, node, x, _place(c, number(x.value, "s32"), kind, own, keep), (own,), keep, node.meta["val"])

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any, Collection, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..._builder import Value
+from ..._value import Value
 from ..._functions import exp
 from ..._operators import maximum, where
 from .arrays import DTYPES, HALVES, Array, Refused, extent, of
-from .converter import Converter, filled, target_of
+from .converter import RESHAPES, Converter, filled, target_of
 from .op_table import row
 from .products import operand
 
@@ -148,7 +148,7 @@ def _unpadded(node: Any) -> Any:
 
 def _regrouped(node: Any, inside: Collection[Any]) -> Any:
     """The expanded value whose leading axes a view, or a copy that the view needs, merges; None for any other node."""
-    if target_of(node) not in ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default"):
+    if target_of(node) not in RESHAPES:
         return None
     source = node.args[0]
     if source in inside and target_of(source) == "aten.clone.default":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Optional, Tuple
 
-from ..._builder import Value
+from ..._value import Value
 from ..._operators import maximum, minimum
 from .arrays import Array, Refused
-from .converter import Converter, target_of
+from .converter import CAST, Converter, target_of
 from .op_table import row
 from .windows import CHANNELS_SECOND, channels_last
 
@@ -22,7 +22,7 @@ def step_of(count: int, size: int, scale: Optional[float] = None, corners: bool 
 def _source(node: Any) -> Any:
     """The image before a cast to f32: the pixels that are read are then cast, not all pixels."""
     source = node.args[0]
-    wide = target_of(source) == "prims.convert_element_type.default" and source.args[0].meta["val"].dtype.is_floating_point
+    wide = target_of(source) == CAST and source.args[0].meta["val"].dtype.is_floating_point
     return source.args[0] if wide else source
 
 

@@ -10,7 +10,7 @@ from ..._chain import Chain
 from ..._error import Error
 from ..._shape import M
 from .arrays import DTYPES, HALVES, Array, Refused, Rows, extent, of
-from .order import depth_first
+from .order import depth_first, reached
 
 #: Which arguments of the call that adds an op are operands of that op. A call that adds several ops has no row: the library
 #: numbers all of them.
@@ -49,6 +49,11 @@ CHOOSING = ("aten.max.dim", "aten.min.dim", "aten.topk.default")
 PLACES = ("aten.argmax.default", "aten.argmin.default")
 #: Key in a product's ``meta``: 1 and 2 mark the two products of attention.
 PLACE = "sinter_attention"
+
+
+#: Operators that give a value other extents.
+RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
+CAST = "prims.convert_element_type.default"
 
 
 class _Recorder(Builder):
@@ -209,14 +214,11 @@ class Converter:
     # Parts of the conversion.
 
     def _needed(self, outputs: Sequence[Any]) -> "set[Any]":
-        needed, left = set(), list(outputs)
-        while left:
-            node = left.pop()
-            if node in self.inside and node not in needed:
-                needed.add(node)
-                reads = self.table[target_of(node)].reads
-                left.extend(node.all_input_nodes if reads is None else reads(node, self.inside))
-        return needed
+        def read(node: Any) -> List[Any]:
+            reads = self.table[target_of(node)].reads
+            return [i for i in (node.all_input_nodes if reads is None else reads(node, self.inside)) if i in self.inside]
+
+        return set(reached(outputs, read))
 
     def _emit(self, node: Any) -> None:
         self.builder.node = node
@@ -253,7 +255,7 @@ class Converter:
         """Whether a sum of the part reads a value, or a view or a cast of it."""
         inside = [user for user in node.users if user in self.inside]
         names = {user: target_of(user) for user in inside}
-        same = [user for user in inside if self.table[names[user]].moves or names[user] == "prims.convert_element_type.default"]
+        same = [user for user in inside if self.table[names[user]].moves or names[user] == CAST]
         return any(name.startswith("aten.sum.") for name in names.values()) or any(map(self._is_summed, same))
 
     def _leaf(self, node: Any, dtype: Optional[str] = None) -> Array:
@@ -336,6 +338,11 @@ def target_of(node: Any) -> str:
     if node.op != "call_function":
         return ""
     return "getitem" if getattr(node.target, "__name__", "") == "getitem" else str(node.target)
+
+
+def argument(node: Any, at: int, name: str, default: Any = None) -> Any:
+    """An argument of a node, by its place or by its name."""
+    return node.args[at] if len(node.args) > at else node.kwargs.get(name, default)
 
 
 def _sums_equals(node: Any) -> bool:

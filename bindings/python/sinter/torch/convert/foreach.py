@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence, Tuple
 
-from ..._builder import Value
+from ..._value import Value
 from ..._functions import exp, log, reciprocal, rsqrt, sqrt
 from ..._operators import maximum, minimum
 from .arrays import Array
 from .converter import LIST, Converter, target_of
-from .op_table import TABLE, Handler, Row, elementwise
+from .op_table import TABLE, Handler, Row, elementwise, with_alpha
 
 
 class _Item:
@@ -36,23 +36,13 @@ def _beside(node: Any, argument: Any) -> Sequence[Any]:
     return argument if isinstance(argument, (list, tuple)) else [argument] * count
 
 
-def _unary(f: Callable[[Value], Value]) -> Handler:
+def _applying(f: Callable[..., Value], count: int) -> Handler:
+    """`f` of the first `count` operands, tensor by tensor."""
+
     def convert(c: Converter, node: Any) -> Tuple[Array, ...]:
-        return tuple(
-            elementwise(c, _Item(val), f, (x,), c.dtype(_Item(val))) for val, x in zip(node.meta["val"], node.args[0])
-        )
-
-    return convert
-
-
-def _binary(f: Callable[[Any, Any], Value]) -> Handler:
-    def convert(c: Converter, node: Any) -> Tuple[Array, ...]:
-        alpha = node.args[2] if len(node.args) > 2 else node.kwargs.get("alpha", 1)
-        g = f if alpha == 1 else (lambda x, y: f(x, y * alpha))
-        made: List[Array] = []
-        for val, x, y in zip(node.meta["val"], node.args[0], _beside(node, node.args[1])):
-            made.append(elementwise(c, _Item(val), g, (x, y), c.dtype(_Item(val))))
-        return tuple(made)
+        g = with_alpha(node, f) if count == 2 else f
+        operands = zip(*(_beside(node, argument) for argument in node.args[:count]))
+        return tuple(elementwise(c, _Item(val), g, each, c.dtype(_Item(val))) for val, each in zip(node.meta["val"], operands))
 
     return convert
 
@@ -77,7 +67,7 @@ BINARY: Dict[str, Callable[[Any, Any], Value]] = {
     "clamp_max": minimum,
 }
 for _name, _f in _UNARY.items():
-    TABLE[f"{LIST}{_name}.default"] = Row(_unary(_f), several=True)
+    TABLE[f"{LIST}{_name}.default"] = Row(_applying(_f, 1), several=True)
 for _name, _g in BINARY.items():
     for _form in ("List", "Scalar", "ScalarList", "Tensor"):
-        TABLE[f"{LIST}{_name}.{_form}"] = Row(_binary(_g), several=True)
+        TABLE[f"{LIST}{_name}.{_form}"] = Row(_applying(_g, 2), several=True)

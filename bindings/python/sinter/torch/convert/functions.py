@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict
 
-from ..._builder import Value
+from ..._value import Value
 from ..._functions import copysign, exp2, floor, fmod, trunc
 from ..._operators import equal, not_equal, where
 from .arrays import Array, Refused
 from .converter import Converter
-from .op_table import TABLE, Handler, Row, elementwise
+from .op_table import TABLE, Handler, Row, applying
 
 
 def _sign(x: Value) -> Value:
@@ -61,22 +61,16 @@ _QUOTIENTS: Dict[Any, Callable[[Any, Any], Value]] = {
 
 def _of_two(f: Callable[[Any, Any], Value]) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
-        dtype = c.dtype(node)
-        if dtype in ("s32", "pred"):
+        if c.dtype(node) in ("s32", "pred"):
             raise Refused("a division of integers")
-        return elementwise(c, node, f, node.args[:2], dtype)
+        return applying(f, 2)(c, node)  # type: ignore[no-any-return]
 
     return convert
 
 
-def _of_one(f: Callable[[Value], Value], dtype: str = "") -> Handler:
-    """`dtype`: of the operand, by default the result's."""
-    return lambda c, node: elementwise(c, node, f, node.args[:1], dtype or c.dtype(node))
-
-
-TABLE["aten.sign.default"], TABLE["aten.trunc.default"] = Row(_of_one(_sign)), Row(_of_one(_trunc))
-TABLE["aten.isinf.default"] = Row(_of_one(lambda x: equal(abs(x), math.inf), "f32"))
-TABLE["aten.signbit.default"] = Row(_of_one(lambda x: copysign(1.0, x) < 0.0, "f32"))
+TABLE["aten.sign.default"], TABLE["aten.trunc.default"] = Row(applying(_sign)), Row(applying(_trunc))
+TABLE["aten.isinf.default"] = Row(applying(lambda x: equal(abs(x), math.inf), 1, "f32"))
+TABLE["aten.signbit.default"] = Row(applying(lambda x: copysign(1.0, x) < 0.0, 1, "f32"))
 for _form in ("Tensor", "Scalar", "Scalar_Tensor"):
     TABLE[f"aten.remainder.{_form}"] = Row(_of_two(_remainder))
 for _form in ("Tensor", "Scalar"):

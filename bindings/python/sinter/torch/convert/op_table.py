@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence
 
-from ..._builder import Value
+from ..._value import Value
 from .arrays import HALVES, Array, aligned, together
-from .converter import Converter
+from .converter import Converter, argument, target_of
 
 Handler = Callable[[Converter, Any], Any]
 
@@ -40,6 +40,18 @@ class Row(NamedTuple):
 TABLE: Dict[str, Row] = {}
 
 
+def is_view(node: Any) -> bool:
+    """Whether a node computes nothing, and costs nothing at a part's border."""
+    return target_of(node) in TABLE and TABLE[target_of(node)].view
+
+
+def viewed(node: Any) -> Any:
+    """The node whose value a node shows by views; the node itself, if it is not a view."""
+    while is_view(node):
+        node = node.args[0]
+    return node
+
+
 def row(*names: str, **traits: Any) -> Callable[[Handler], Handler]:
     def add(handler: Handler) -> Handler:
         for name in names:
@@ -47,6 +59,17 @@ def row(*names: str, **traits: Any) -> Callable[[Handler], Handler]:
         return handler
 
     return add
+
+
+def applying(f: Callable[..., Value], count: int = 1, dtype: Optional[str] = None) -> Handler:
+    """`f` of the first `count` operands, element by element. `dtype`: see ``elementwise``; by default the result's."""
+    return lambda c, node: elementwise(c, node, f, node.args[:count], c.dtype(node) if dtype is None else dtype)
+
+
+def with_alpha(node: Any, f: Callable[[Any, Any], Value]) -> Callable[[Any, Any], Value]:
+    """`f`, whose second operand is multiplied by the node's alpha."""
+    alpha = argument(node, 2, "alpha", 1)
+    return f if alpha == 1 else (lambda x, y: f(x, y * alpha))
 
 
 def elementwise(c: Converter, node: Any, f: Callable[..., Value], arguments: Sequence[Any], dtype: str = "") -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence, Tuple
 
-from ..._builder import Value
+from ..._value import Value
 from ..._operators import concat, conv2d, grouped_matmul_ends
 from ..._scaled import Scaled, scaled_matmul
 from .arrays import Array, Refused, extent, of

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
-from ..._builder import Value
 from ..._operators import concat
 from .arrays import Array, Refused, extent, of, together
-from .converter import Converter, target_of
-from .op_table import elementwise, row
+from .converter import Converter, argument, target_of
+from .op_table import applying, row
 
 
 @row(
@@ -87,12 +86,7 @@ def _permute(c: Converter, node: Any) -> Array:
     return Array(x.value, tuple(x.order[axis] for axis in kept), x.folded)
 
 
-@row("aten.expand.default", view=True, moves=True)
-def _expand(c: Converter, node: Any) -> Array:
-    def f(x: Value) -> Value:
-        return x
-
-    return elementwise(c, node, f, node.args[:1])
+row("aten.expand.default", view=True, moves=True)(applying(lambda x: x, 1, ""))
 
 
 @row("aten.repeat.default")
@@ -143,7 +137,7 @@ def _select(c: Converter, node: Any) -> Array:
 @row("aten.cat.default", moves=True)
 def _cat(c: Converter, node: Any) -> Array:
     nodes = node.args[0]
-    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    axis = argument(node, 1, "dim", 0)
     arrays = [c.array(item) for item in nodes]
     rank, dtype = len(node.meta["val"].shape), c.dtype(node)
     arrays = [a if str(a.value.dtype) == dtype else a.with_value(a.value.cast(dtype)) for a in arrays]
@@ -179,7 +173,7 @@ def _pad(c: Converter, node: Any) -> Array:
 def _as_strided(c: Converter, node: Any) -> Array:
     """All elements of a row-major tensor, with other axes."""
     sizes, strides = list(node.args[1]), list(node.args[2])
-    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    offset = argument(node, 3, "storage_offset")
     val = node.args[0].meta["val"]
     if not all(isinstance(number, int) for number in (*sizes, *strides, *val.shape)):
         raise Refused("its strides are symbolic")

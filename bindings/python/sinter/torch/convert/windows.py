@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..._builder import Value
+from ..._value import Value
 from ..._operators import maximum, minimum, window as windows
 from .arrays import Array, Refused
 from .converter import Converter, target_of

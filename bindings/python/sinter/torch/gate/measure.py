@@ -14,6 +14,7 @@ from ..._chain import Chain
 from ..._plan import Plan
 from ..convert.aten import TABLE
 from ..convert.converter import Converted, filled, target_of
+from ..convert.op_table import viewed
 from ..runtime.eager import DTYPES
 from ..runtime.fallback import Fallback, compiled, compiling
 from ..runtime.run_chain import run_plan
@@ -142,24 +143,13 @@ def _is_plain(node: Any) -> bool:
 
 def is_given(node: Any) -> bool:
     """Whether a value is an input of the graph, or a view of one."""
-    while node.op != "placeholder":
-        row = TABLE.get(target_of(node))
-        if row is None or not row.view:
-            return False
-        node = node.args[0]
-    return True
+    return bool(viewed(node).op == "placeholder")
 
 
 def _below(node: Any, nodes: Sequence[Any]) -> int:
     """The bound of the ids of `node`: the rows of the tables from which they gather in `nodes`."""
-    readers = [user for user in nodes if target_of(user) in TABLE and TABLE[target_of(user)].rows_by and _source(user.args[1]) is _source(node)]
+    readers = [user for user in nodes if target_of(user) in TABLE and TABLE[target_of(user)].rows_by and viewed(user.args[1]) is viewed(node)]
     return min((int(user.args[0].meta["val"].shape[0]) for user in readers), default=2)
-
-
-def _source(node: Any) -> Any:
-    while target_of(node) in TABLE and TABLE[target_of(node)].view:
-        node = node.args[0]
-    return node
 
 
 def _like(val: torch.Tensor, device: torch.device, below: int) -> torch.Tensor:

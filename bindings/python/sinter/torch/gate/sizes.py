@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Iterable, List
+from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 from ..convert.arrays import extent
 from ..convert.attention import is_attention
@@ -40,6 +40,18 @@ def hint_at(symbol: Any, rows: int) -> "Hint | None":
 def hint_for(rows: int) -> Hint:
     """The hint at which each symbol is `rows`."""
     return lambda expression: int(expression.subs(dict.fromkeys(expression.free_symbols, rows)))
+
+
+def hint_of_call(vals: Sequence[Any]) -> Hint:
+    """Maps a symbolic size to its value in the call that is being compiled."""
+    env = next((size.node.shape_env for val in vals for size in val.shape if not isinstance(size, int)), None)
+
+    def hint(expression: Any) -> int:
+        if env is None:
+            return int(expression)
+        return int(env.optimization_hint(expression) if hasattr(env, "optimization_hint") else env.size_hint(expression))
+
+    return hint
 
 
 def sizes_of(val: Any, hint: Hint) -> List[int]:

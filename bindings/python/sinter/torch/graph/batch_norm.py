@@ -13,13 +13,14 @@ import torch
 
 from ..convert.arrays import DTYPES, HALVES
 from ..convert.aten import TABLE
-from ..convert.converter import target_of
-from .replace import WAS, add_call
+from ..convert.converter import CAST, target_of
+from ..convert.op_table import viewed
+from .nodes import add_call, as_type
+from .put_back import WAS
 
 #: The most elements of a value that is computed only from weights: vectors of channels, not matrices.
 _MOST_ELEMENTS = 1 << 16
 _STEPS = {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor"}
-_CAST = "prims.convert_element_type.default"
 
 
 class _Norm(NamedTuple):
@@ -108,7 +109,7 @@ def _norm_behind(node: Any, made: Set[Any], constants: Set[Any]) -> Optional[_No
             steps.append((target_of(user), vector))
         line.append(user)
         at = user
-    while line and target_of(line[-1]) == _CAST:
+    while line and target_of(line[-1]) == CAST:
         line.pop()
     scaled = any(name == "aten.mul.Tensor" for name, _ in steps)
     plain = len(steps) <= 2 and all(_lies_so(vector, constants) for _, vector in steps)
@@ -131,14 +132,12 @@ def _vector(user: Any, at: Any, made: Set[Any], channels: int) -> Optional[Any]:
 
 
 def _widens(node: Any) -> bool:
-    return target_of(node) == _CAST and node.meta["val"].dtype == torch.float32
+    return target_of(node) == CAST and node.meta["val"].dtype == torch.float32
 
 
 def _lies_so(vector: Any, constants: Set[Any]) -> bool:
     """Whether a vector is a weight or a view of one, not computed."""
-    while target_of(vector) in TABLE and TABLE[target_of(vector)].view:
-        vector = vector.args[0]
-    return vector in constants
+    return viewed(vector) in constants
 
 
 def _rewritten(graph: torch.fx.Graph, norm: _Norm) -> List[Any]:
@@ -169,8 +168,7 @@ def _rewritten(graph: torch.fx.Graph, norm: _Norm) -> List[Any]:
         result = add_call(graph, aten.mul.Tensor, convolution, scale)
         if shift is not None:
             result = add_call(graph, aten.add.Tensor, result, shift)
-        if last.meta["val"].dtype != torch.float32:
-            result = add_call(graph, torch.ops.prims.convert_element_type.default, result, last.meta["val"].dtype)
+        result = as_type(graph, result, last.meta["val"].dtype)
     if convolution.args[2] is not None:
         convolution.meta.pop(WAS, None)
         convolution.args = (*convolution.args[:2], None, *convolution.args[3:])

@@ -8,7 +8,7 @@ import torch
 
 from ..convert.arrays import DTYPES, HALVES
 from ..convert.converter import target_of
-from .replace import value_of
+from .nodes import reads_memory, value_of
 
 _LAST = torch.channels_last
 
@@ -89,8 +89,7 @@ def _inductor_will(graph: torch.fx.Graph) -> bool:
     if all(image.is_contiguous(memory_format=_LAST) for image in images):
         return False
     trained = any("partitioner_tag" in node.meta for node in graph.nodes)
-    strided = any("as_strided" in target_of(node) for node in graph.nodes)  # it reads memory, not values
-    if trained or strided or not any(DTYPES.get(str(image.dtype)) in HALVES for image in images):
+    if trained or reads_memory(graph) or not any(DTYPES.get(str(image.dtype)) in HALVES for image in images):
         return False
     return GraphLowering.decide_layout_opt(graph.owning_module, is_inference=True)
 

@@ -14,7 +14,7 @@ import torch
 from ..convert.arrays import DTYPES, HALVES
 from ..convert.converter import memory_order
 from ..convert.windows import by_channel
-from .replace import add_call
+from .nodes import add_call
 
 
 class Laid(NamedTuple):
@@ -51,8 +51,7 @@ def lay_filters(graph: torch.fx.Graph, constants: Set[Any]) -> List[Laid]:
         back = sorted(range(rank), key=last.__getitem__)
         with graph.inserting_before(node):
             moved = add_call(graph, aten.permute.default, weight, list(last))
-            made = graph.call_function(aten.clone.default, (moved,), {"memory_format": torch.contiguous_format})
-            made.meta["val"] = aten.clone.default(moved.meta["val"], memory_format=torch.contiguous_format)
+            made = add_call(graph, aten.clone.default, moved, memory_format=torch.contiguous_format)
             seen = add_call(graph, aten.permute.default, made, back)
         node.replace_input_with(weight, seen)
         found.append(Laid(weight, moved, made, seen))

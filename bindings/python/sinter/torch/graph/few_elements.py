@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 import torch
 
 from ..convert.converter import target_of
-from .replace import add_call, erase_unread, is_elementwise, value_of
+from .nodes import add_again, add_call, erase_unread, is_elementwise
 
 _GATHER = "aten.gather.default"
 _FEWER = 8  # the value has at least so many times the elements that are read of it
@@ -71,10 +71,6 @@ def _picked(graph: torch.fx.Graph, value: Any, gather: Any, ops: List[Any], made
         return made[value]
     if value not in ops:
         made[value] = add_call(graph, torch.ops.aten.gather.default, value, *gather.args[1:])
-        return made[value]
-    arguments, named = torch.fx.node.map_arg(
-        (value.args, value.kwargs), lambda i: _picked(graph, i, gather, ops, made) if _is_whole(i, value) else i
-    )
-    made[value] = graph.call_function(value.target, arguments, named)
-    made[value].meta["val"] = value_of(value.target, arguments, named)
+    else:
+        made[value] = add_again(graph, value, lambda i: _picked(graph, i, gather, ops, made) if _is_whole(i, value) else i)
     return made[value]

@@ -12,11 +12,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from ..convert.converter import target_of
+from ..convert.converter import CAST, RESHAPES, argument, target_of
 from ..runtime.experts import MOST_TOP, reason_against_experts
-from .replace import erase_unread
+from .nodes import erase_unread
 
-_F32, _VIEWS = torch.float32, ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
+_F32 = torch.float32
 
 
 class _Other(Exception):
@@ -50,7 +50,7 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     Raises:
         _Other: if `total` is not such a result.
     """
-    slots = _of(total.args[0], *_VIEWS)
+    slots = _of(total.args[0], *RESHAPES)
     need(list(total.args[1] or ()) == [1] and not any(total.args[2:]) and not total.kwargs)
     rows, top, l = slots.meta["val"].shape if len(slots.meta["val"].shape) == 3 else (0, 0, 0)
     need(isinstance(top, int) and 1 <= top <= MOST_TOP)
@@ -146,7 +146,7 @@ def _index(node: Any) -> Tuple[Any, Any]:
 
 def _flat(node: Any, rows: Any, top: int) -> Any:
     """The [rows, top] value of which `node` is a view with one axis."""
-    found = _of(node, *_VIEWS)
+    found = _of(node, *RESHAPES)
     val = found.args[0].meta["val"]
     need(len(found.meta["val"].shape) == 1 and len(val.shape) == 2 and _same(val.shape[0], rows) and val.shape[1] == top)
     return found.args[0]
@@ -175,9 +175,9 @@ def _gated(node: Any) -> Tuple[Any, int]:
     if target_of(act) == "aten.silu.default":
         gate = act.args[0]
     else:
-        narrow = _of(act, "prims.convert_element_type.default")
+        narrow = _of(act, CAST)
         quotient = _of(narrow.args[0], "aten.div.Tensor")
-        wide = _of(quotient.args[0], "prims.convert_element_type.default")
+        wide = _of(quotient.args[0], CAST)
         add = _of(quotient.args[1], "aten.add.Tensor")
         exp = _of(add.args[0], "aten.exp.default")
         need(add.args[1] == 1 and not add.kwargs and _of(exp.args[0], "aten.neg.default").args[0] is wide)
@@ -196,7 +196,7 @@ def _half(node: Any) -> Optional[Tuple[Any, int, int]]:
     if name == "getitem" and target_of(node.args[0]) in ("aten.split.Tensor", "aten.split_with_sizes.default"):
         split, at = node.args
         columns = node.meta["val"].shape[1]
-        axis = split.args[2] if len(split.args) > 2 else split.kwargs.get("dim", 0)
+        axis = argument(split, 2, "dim", 0)
         return (split.args[0], at * columns, columns) if axis in (1, -1) else None
     if name == "aten.slice.Tensor" and len(node.args) in (3, 4) and node.args[1] in (1, -1):
         return node.args[0], node.args[2] or 0, node.meta["val"].shape[1]
@@ -208,13 +208,13 @@ def _ends(node: Any, sorting: Any, experts: int) -> None:
     sums = _of(node, "aten.cumsum.default")
     need(sums.args[1] == 0)
     bins = sums.args[0]
-    if target_of(bins) == "prims.convert_element_type.default":
+    if target_of(bins) == CAST:
         bins = bins.args[0]
     counts = _of(bins, "aten.histc.default")
     values: Dict[str, Any] = dict(zip(("bins", "min", "max"), counts.args[1:]), **counts.kwargs)
     need(values == {"bins": experts, "min": 0, "max": experts - 1})
     counted = counts.args[0]
-    if target_of(counted) == "prims.convert_element_type.default":
+    if target_of(counted) == CAST:
         need(counted.meta["val"].dtype in (_F32, torch.int32))
         counted = counted.args[0]
     found = _of(counted, "getitem")

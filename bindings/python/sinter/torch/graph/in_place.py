@@ -7,14 +7,14 @@ all results once more.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import torch
 
 from ..convert.converter import target_of
 from ..convert.foreach import is_list
 from ..runtime import run_chain
-from ..runtime.ops import register
+from ..runtime.register import register
 
 COPY = "aten.copy_.default"
 
@@ -59,31 +59,18 @@ def _woven(inputs: List[torch.Tensor], written: List[torch.Tensor], chain: str) 
     return [over[i] if i in over else next(left) for i in range(len(inputs) + len(written))]
 
 
-def _run_cuda(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
-    _keep(run_chain._run_cuda(_woven(inputs, written, chain), m, chain, how), written)
+def _into_inputs(run: Callable[..., List[torch.Tensor]]) -> Callable[..., None]:
+    """The operator ``run_chain``, whose results are then in `written`."""
+
+    def over(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
+        results = run(_woven(inputs, written, chain), m, chain, how)
+        with torch.no_grad():
+            for result, x in zip(results, written):
+                if result.data_ptr() != x.data_ptr():
+                    x.copy_(result)
+
+    return over
 
 
-def _run_cpu(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
-    _keep(run_chain._run_cpu(_woven(inputs, written, chain), m, chain, how), written)
-
-
-def _keep(results: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
-    with torch.no_grad():
-        for result, x in zip(results, written):
-            if result.data_ptr() != x.data_ptr():
-                x.copy_(result)
-
-
-def _run_fake(inputs: List[torch.Tensor], written: List[torch.Tensor], m: Any, chain: str, how: str) -> None:
-    return None
-
-
-register(
-    (
-        (
-            "run_chain_over",
-            "(Tensor[] inputs, Tensor(a!)[] written, SymInt m, str chain, str how) -> ()",
-            {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
-        ),
-    )
-)
+_SCHEMA = "(Tensor[] inputs, Tensor(a!)[] written, SymInt m, str chain, str how) -> ()"
+register("run_chain_over", _SCHEMA, _into_inputs(run_chain._run_cuda), _into_inputs(run_chain._run_cpu), lambda *_: None)

@@ -15,8 +15,8 @@ from ..convert.bilinear import step_of
 from ..convert.converter import target_of
 from ..runtime.warn import warn_once
 from .channels_last import tell_strides
-from .nearest_pixels import INDEX, computed, erase_unread
-from .replace import add_call
+from .nearest_pixels import INDEX, computed, erase_ids
+from .nodes import add_call
 
 _OPERATOR = torch.ops.aten.upsample_bilinear2d.default
 _NEAR = 1e-3  # pixels: the tolerance for places, which f32 rounds
@@ -49,7 +49,7 @@ def interpolations(graph: torch.fx.Graph) -> None:
         with graph.inserting_before(node):
             made.append(add_call(graph, _OPERATOR, x, sizes, places[0].corners, *scales))
         node.replace_all_uses_with(made[-1])
-        erase_unread(graph, node)
+        erase_ids(graph, node)
     tell_strides(graph, made)
 
 

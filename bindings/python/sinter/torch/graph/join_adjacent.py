@@ -8,11 +8,11 @@ from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, S
 
 import torch
 
-from ..convert.arrays import DTYPES, HALVES
 from ..convert.converter import target_of
 from .channels_last import tell_strides
-from .join_frozen import _ALIGNED, _MOST, _is_product, _is_result, _operands
-from .replace import BESIDE, add_call
+from .join_frozen import MOST_JOINED, may_join, operands, parts_of
+from .nodes import add_call, reads_memory
+from .replace import BESIDE
 
 
 class Joined(NamedTuple):
@@ -31,7 +31,7 @@ class Joined(NamedTuple):
 
 def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet[Tuple[int, int]]) -> List[Joined]:
     """Joins products of one value by weights of `constants` that are adjacent in memory, by the `pairs` of the model's inputs."""
-    if not pairs or any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
+    if not pairs or reads_memory(graph):
         return []
     at = {node.meta["desc"].idx: node for node in constants if node.op == "placeholder"}
     behind = {at[i]: at[j] for i, j in pairs if i in at and j in at}
@@ -39,7 +39,7 @@ def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet
     for node in graph.nodes:
         weight = _weight(node, constants)
         if weight is not None:
-            groups.setdefault((*_rows(_operands(node)[0]), node.target), {}).setdefault(weight, node)
+            groups.setdefault((*_rows(operands(node)[0]), node.target), {}).setdefault(weight, node)
     found = [_join(graph, run) for group in groups.values() for run in _runs(group, behind)]
     tell_strides(graph, [part for joined in found for part, *_ in joined.parts])
     return found
@@ -55,16 +55,10 @@ def _rows(x: Any) -> Tuple[Any, Any]:
 
 def _weight(node: Any, constants: Set[Any]) -> Optional[Any]:
     """The weight of a product that may be joined, as a linear layer has it."""
-    if not _is_product(node) or _is_result(node):
+    if not may_join(node) or target_of(operands(node)[1]) != "aten.permute.default":
         return None
-    _, transposed, bias = _operands(node)
-    val = node.meta["val"]
-    if target_of(transposed) != "aten.permute.default" or DTYPES.get(str(val.dtype)) not in HALVES:
-        return None
-    if any(not isinstance(size, int) for size in val.shape) or val.shape[1] % _ALIGNED:
-        return None
-    weight = transposed.args[0]
-    plain = len(weight.meta["val"].shape) == 2 and (bias is None or bias in constants and bias.meta["val"].shape == val.shape[1:])
+    weight, bias = operands(node)[1].args[0], operands(node)[2]
+    plain = len(weight.meta["val"].shape) == 2 and (bias is None or bias in constants)
     return weight if weight in constants and plain else None
 
 
@@ -75,7 +69,7 @@ def _runs(group: Dict[Any, Any], behind: Dict[Any, Any]) -> Iterator[List[Any]]:
         other = behind.get(weight)
         if other not in group:
             return None
-        biases = _operands(group[weight])[2], _operands(group[other])[2]
+        biases = operands(group[weight])[2], operands(group[other])[2]
         return other if biases[0] is None or behind.get(biases[0]) is biases[1] else None
 
     firsts = set(group) - {next_of(weight) for weight in group}
@@ -85,45 +79,38 @@ def _runs(group: Dict[Any, Any], behind: Dict[Any, Any]) -> Iterator[List[Any]]:
         while at is not None:
             run.append(group[at])
             at = next_of(at)
-        if 1 < len(run) <= _MOST:
+        if 1 < len(run) <= MOST_JOINED:
             yield run
 
 
 def _join(graph: torch.fx.Graph, run: List[Any]) -> Joined:
     order = {node: i for i, node in enumerate(graph.nodes)}
     first = min(run, key=order.__getitem__)
-    x, _, bias = _operands(first)
+    x, _, bias = operands(first)
     aten = torch.ops.aten
     with graph.inserting_before(first):
-        constants = [add_call(graph, aten.cat.default, [_operands(node)[1].args[0] for node in run])]
-        operands = [x, add_call(graph, aten.permute.default, constants[0], [1, 0])]
+        constants = [add_call(graph, aten.cat.default, [operands(node)[1].args[0] for node in run])]
+        given = [x, add_call(graph, aten.permute.default, constants[0], [1, 0])]
         if bias is not None:
-            constants.append(add_call(graph, aten.cat.default, [_operands(node)[2] for node in run]))
-            operands.insert(0, constants[1])
-        product = add_call(graph, first.target, *operands)
+            constants.append(add_call(graph, aten.cat.default, [operands(node)[2] for node in run]))
+            given.insert(0, constants[1])
+        product = add_call(graph, first.target, *given)
     for constant in constants:
         constant.meta[BESIDE] = True
-    begin, parts = 0, []
-    for node in run:
-        end = begin + node.meta["val"].shape[1]
-        with graph.inserting_before(node):
-            part = add_call(graph, aten.slice.Tensor, product, 1, begin, end)
-        own, transposed, own_bias = _operands(node)
-        parts.append((part, node.target, transposed.args[0], own_bias))
-        node.replace_all_uses_with(part)
-        graph.erase_node(node)
+    former = [(node.target, *operands(node)) for node in run]
+    parts = parts_of(graph, product, run)
+    for _, own, _, _ in former:
         while not own.users:  # the product's own view of x
             own, view = own.args[0], own
             graph.erase_node(view)
-        begin = end
-    return Joined(product, constants, parts)
+    return Joined(product, constants, [(part, target, transposed.args[0], bias) for part, (target, _, transposed, bias) in zip(parts, former)])
 
 
 def part_again(graph: torch.fx.Graph, joined: Joined) -> None:
     """Undoes a join. Only the weights and biases among the former operands are certain to be in the graph still: nodes of parts that
     became operators are erased, including views of weights. x is taken from the joined product, which reads its current replacement."""
     nodes = []
-    x = _operands(joined.product)[0]
+    x = operands(joined.product)[0]
     for part, target, weight, bias in joined.parts:
         if part._erased:  # the operator of another part reads these columns itself
             continue

@@ -7,13 +7,14 @@ from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Seq
 import torch
 
 from ..convert.arrays import DTYPES, HALVES
-from ..convert.aten import TABLE
 from ..convert.converter import target_of
+from ..convert.op_table import is_view
 from ..runtime.warn import warn_once
 from .channels_last import tell_strides
+from .nodes import add_call, reads_memory
 
 _ALIGNED = 8  # columns: readers of a part read 16 bytes at once
-_MOST = 4  # products in one: if all layers of a decoder read one value, the joined result would live until the last layer
+MOST_JOINED = 4  # products in one: if all layers of a decoder read one value, the joined result would live until the last layer
 _PIECES = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.unbind.int")
 
 
@@ -38,7 +39,7 @@ def join_products(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
 
     Before that, Inductor joins two or three of equal extents. `given`: addresses of the model's own tensors.
     """
-    if any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
+    if reads_memory(graph):
         return
     _lay_as_linear(graph, given)
     groups: Dict[Any, List[Any]] = {}
@@ -47,14 +48,14 @@ def join_products(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
         if key is not None:
             groups.setdefault(key, []).append(node)
     for group in groups.values():
-        if 1 < len(group) <= _MOST:
+        if 1 < len(group) <= MOST_JOINED:
             _join(graph, group)
     tell_parts(graph)
 
 
 def tell_parts(graph: torch.fx.Graph) -> None:
     """Updates the strides of values that follow from parts of joined products: Inductor keeps the earlier strides where it joins."""
-    if not any("as_strided" in target_of(node) for node in graph.nodes):
+    if not reads_memory(graph):
         tell_strides(graph, [node for node in graph.nodes if _is_part(node)])
 
 
@@ -63,7 +64,7 @@ def _lay_as_linear(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
     weight as a pair, and their product can be joined with others. Inductor's are [depth, columns]. The model's own stay as they are."""
     module = graph.owning_module
     for node in list(graph.nodes):
-        weight = _operands(node)[1] if _is_product(node) else None
+        weight = operands(node)[1] if _is_product(node) else None
         if weight is None or weight.op != "get_attr" or any(target_of(user) not in _PIECES for user in node.users):
             continue
         val, value = weight.meta["val"], getattr(module, str(weight.target))
@@ -84,12 +85,12 @@ def _is_product(node: Any) -> bool:
 
 def _is_part(node: Any) -> bool:
     """Whether a node is a slice of the columns of a product with a frozen weight."""
-    if target_of(node) != "aten.slice.Tensor" or not _is_product(node.args[0]) or _operands(node.args[0])[1].op != "get_attr":
+    if target_of(node) != "aten.slice.Tensor" or not _is_product(node.args[0]) or operands(node.args[0])[1].op != "get_attr":
         return False
     return all(isinstance(size, int) for size in node.meta["val"].shape)
 
 
-def _operands(node: Any) -> "Tuple[Any, Any, Optional[Any]]":
+def operands(node: Any) -> "Tuple[Any, Any, Optional[Any]]":
     """x, weight and bias."""
     *bias, x, weight = node.args
     return x, weight, bias[0] if bias else None
@@ -97,48 +98,57 @@ def _operands(node: Any) -> "Tuple[Any, Any, Optional[Any]]":
 
 def _shared(node: Any) -> Any:
     """A key that is equal for products that can be joined; None for one that cannot."""
-    if not _is_product(node):
+    if not may_join(node):
         return None
-    x, weight, bias = _operands(node)
-    val = node.meta["val"]
+    x, weight, bias = operands(node)
     frozen = all(i is None or i.op == "get_attr" and isinstance(i.meta.get("val"), torch.Tensor) for i in (weight, bias))
-    if not frozen or DTYPES.get(str(val.dtype)) not in HALVES or any(not isinstance(size, int) for size in val.shape):
-        return None
-    if val.shape[1] % _ALIGNED or bias is not None and bias.meta["val"].shape != val.shape[1:] or _is_result(node):
-        return None
-    return x, bias is None, weight.meta["val"].stride()[0] == 1
+    return (x, bias is None, weight.meta["val"].stride()[0] == 1) if frozen else None
+
+
+def may_join(node: Any) -> bool:
+    """Whether a node is a product of 16 bits whose columns may be a part of a larger product's."""
+    if not _is_product(node) or DTYPES.get(str(node.meta["val"].dtype)) not in HALVES:
+        return False
+    shape, bias = node.meta["val"].shape, operands(node)[2]
+    if any(not isinstance(size, int) for size in shape) or shape[1] % _ALIGNED or _is_result(node):
+        return False
+    return bias is None or bias.meta["val"].shape == shape[1:]
 
 
 def _is_result(node: Any) -> bool:
     """Whether a node is an output of the graph; a part needs a copy for that."""
-    views = [user for user in node.users if target_of(user) in _PIECES or target_of(user) in TABLE and TABLE[target_of(user)].view]
+    views = [user for user in node.users if target_of(user) in _PIECES or is_view(user)]
     return any(user.op == "output" for user in node.users) or any(map(_is_result, views))
 
 
 def _join(graph: torch.fx.Graph, group: List[Any]) -> None:
     first = group[0]
-    x, _, bias = _operands(first)
-    weights = [_operands(node)[1] for node in group]
-    biases = [_operands(node)[2] for node in group if bias is not None]
+    x, _, bias = operands(first)
+    weights = [operands(node)[1] for node in group]
+    biases = [operands(node)[2] for node in group if bias is not None]
     with graph.inserting_before(first):
         columns_apart = weights[0].meta["val"].stride()[0] == 1  # the order of nn.Linear
-        operands = [x, _beside(graph, weights, 1, columns_apart)]
+        given = [x, _beside(graph, weights, 1, columns_apart)]
         if bias is not None:
-            operands.insert(0, _beside(graph, biases, 0, False))
-        joined = graph.call_function(first.target, tuple(operands))
-        joined.meta["val"] = first.target(*(i.meta["val"] for i in operands))
-    begin = 0
-    for node in group:
-        end = begin + node.meta["val"].shape[1]
-        with graph.inserting_before(node):
-            part = graph.call_function(torch.ops.aten.slice.Tensor, (joined, 1, begin, end))
-        part.meta["val"] = torch.ops.aten.slice.Tensor(joined.meta["val"], 1, begin, end)
-        node.replace_all_uses_with(part)
-        graph.erase_node(node)
-        begin = end
+            given.insert(0, _beside(graph, biases, 0, False))
+        joined = add_call(graph, first.target, *given)
+    parts_of(graph, joined, group)
     for constant in dict.fromkeys(weights + biases):
         if not constant.users:
             graph.erase_node(constant)
+
+
+def parts_of(graph: torch.fx.Graph, product: Any, group: List[Any]) -> List[Any]:
+    """Replaces the products of a group by slices of the columns of `product`, which computes all of them. Returns the slices."""
+    begin, parts = 0, []
+    for node in group:
+        end = begin + node.meta["val"].shape[1]
+        with graph.inserting_before(node):
+            parts.append(add_call(graph, torch.ops.aten.slice.Tensor, product, 1, begin, end))
+        node.replace_all_uses_with(parts[-1])
+        graph.erase_node(node)
+        begin = end
+    return parts
 
 
 def _beside(graph: torch.fx.Graph, constants: List[Any], axis: int, transposed: bool) -> Any:

@@ -9,14 +9,14 @@ from typing import Any, List, Optional
 import torch
 
 from ..convert.arrays import DTYPES
-from ..convert.converter import target_of
+from ..convert.converter import CAST, target_of
 from .channels_last import tell_strides
-from .replace import add_call
+from .nodes import add_call, erase_unread
 
 INDEX = ("aten._unsafe_index.Tensor", "aten.index.Tensor")
 #: Operators that compute ids.
 _STEPS = (
-    *("prims.convert_element_type.default", "aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.floor.default"),
+    *(CAST, "aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.floor.default"),
     *("aten.unsqueeze.default", "aten.view.default", "aten.reshape.default", "aten.clamp_max.default", "aten.clamp_min.default"),
 )
 _IDS = "prims.iota.default"
@@ -37,19 +37,13 @@ def repeat_pixels(graph: torch.fx.Graph) -> None:
             wide = add_call(graph, aten.expand.default, apart, [n, c, height, factors[0], width, factors[1]])
             made.append(add_call(graph, aten.reshape.default, wide, [n, c, height * factors[0], width * factors[1]]))
         node.replace_all_uses_with(made[-1])
-        erase_unread(graph, node)
+        erase_ids(graph, node)
     tell_strides(graph, made)
 
 
-def erase_unread(graph: torch.fx.Graph, node: Any) -> None:
-    """Erases a node that nobody reads, then the nodes of its operands that nobody reads any longer."""
-    unread = [node]
-    while unread:
-        each = unread.pop()
-        if not each.users and not each._erased and (each is node or target_of(each) in (_IDS, *INDEX, *_STEPS)):
-            operands = list(each.all_input_nodes)
-            graph.erase_node(each)
-            unread.extend(operands)
+def erase_ids(graph: torch.fx.Graph, node: Any) -> None:
+    """Erases a node that nobody reads, then gathers and the ops that compute their ids, if nobody reads them any longer."""
+    erase_unread(graph, node, lambda each: each is node or target_of(each) in (_IDS, *INDEX, *_STEPS))
 
 
 def _factors(node: Any) -> Optional[List[int]]:

@@ -11,15 +11,15 @@ from typing import Any, Dict, Set, Tuple
 import torch
 
 from ..convert.arrays import DTYPES
-from ..convert.aten import TABLE
-from ..convert.converter import filled, target_of
-from .replace import add_call, results
+from ..convert.converter import CAST, filled, target_of
+from ..convert.op_table import is_view
+from .nodes import add_call, results
 
 #: Key in a node's ``meta``: it holds ids that a small kernel makes only for their reader.
 IDS_MADE = "sinter_ids"
 _INTEGERS = (torch.int64, torch.int32)
 _PLACES = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.max.dim", "aten.min.dim")
-_SAME = ("aten.clone.default", "aten.cat.default", "prims.convert_element_type.default")
+_SAME = ("aten.clone.default", "aten.cat.default", CAST)
 
 
 def rows_as_gathers(graph: torch.fx.Graph, positions: bool = False) -> None:
@@ -92,7 +92,7 @@ def _is_never_negative(node: Any, found: Set[Any]) -> bool:
         return _of_integers(node) and not node.kwargs and all(map(known, node.args))
     if filled(node) is not None:
         return float(filled(node) or 0) >= 0
-    if name in _SAME or name in TABLE and TABLE[name].view:
+    if name in _SAME or is_view(node):
         return _of_integers(node) and all(known(i) for i in node.all_input_nodes if results([i]))  # other operands are extents
     return False
 

@@ -12,7 +12,7 @@ import torch
 
 from ..convert.arrays import extent
 from ..convert.converter import target_of
-from .replace import add_call, erase_unread, is_elementwise, value_of
+from .nodes import add_again, add_call, erase_unread, is_elementwise
 
 _VIEWS = ("aten.reshape.default", "aten.view.default")
 _OF_LAST_AXIS = ("vllm_ir.rms_norm.default",)
@@ -77,10 +77,8 @@ def _split(graph: torch.fx.Graph, node: Any, tokens: Any, heads: int, made: Dict
         operands[i] = _split(graph, i, tokens, heads, made) if whole else i
     if None in operands.values() or operands == {i: i for i in operands}:
         return None
-    arguments, named = torch.fx.node.map_arg((node.args, node.kwargs), operands.__getitem__)
     with graph.inserting_after(node):
-        made[node] = graph.call_function(node.target, arguments, named)
-    made[node].meta["val"] = value_of(node.target, arguments, named)
+        made[node] = add_again(graph, node, operands.__getitem__)
     return made[node]
 
 

@@ -6,7 +6,8 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
-from .replace import WAS, erase_unread, memory_of
+from .nodes import erase_unread, memory_of
+from .put_back import WAS
 
 
 def views_of_their_own(graph: torch.fx.Graph) -> List[Tuple[Any, Any]]:

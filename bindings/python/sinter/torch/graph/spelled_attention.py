@@ -9,7 +9,8 @@ import torch
 
 from ..convert.attention import MOST_HEAD
 from ..convert.converter import PLACE, target_of
-from .replace import WAS, add_call
+from .nodes import add_call
+from .put_back import WAS
 
 _PRODUCT = "aten.bmm.default"
 _RESHAPES = ("aten.view.", "aten.reshape.", "aten._unsafe_view.")

@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 
 from ..convert.converter import filled, target_of
-from .replace import add_call, erase_unread, is_elementwise, value_of
+from .nodes import add_call, as_extents, erase_unread, is_elementwise
 
 _VIEWS = ("aten.reshape.default", "aten.view.default", "aten.unsqueeze.default")
 
@@ -29,10 +29,7 @@ def sum_one_hots(graph: torch.fx.Graph, device: str) -> int:
             continue
         found += 1
         with graph.inserting_before(root):
-            total = row.total(x)
-            shape = list(root.meta["val"].shape)
-            if list(total.meta["val"].shape) != shape:
-                total = add_call(graph, torch.ops.aten.reshape.default, total, shape)
+            total = as_extents(graph, row.total(x), root.meta["val"].shape)
         root.replace_all_uses_with(total)
         erase_unread(graph, root)
     return found
@@ -139,6 +136,4 @@ class _Row:
         if target_of(node) == "aten.expand.default":
             arguments[1] = list(node.meta["val"].shape)
             arguments[1][self.axis] = 1
-        made = self.graph.call_function(node.target, tuple(arguments), dict(node.kwargs))
-        made.meta["val"] = value_of(made.target, made.args, made.kwargs)
-        return made
+        return add_call(self.graph, node.target, *arguments, **node.kwargs)

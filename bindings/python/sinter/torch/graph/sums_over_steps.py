@@ -6,13 +6,13 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 
-from ..convert.converter import filled, target_of
-from .replace import add_call, erase_unread
+from ..convert.converter import CAST, filled, target_of
+from .nodes import add_call, as_extents, as_type, erase_unread
 
 #: The least number of steps, and the most rows of a step: a product of more rows takes much longer than its start.
 _LEAST_STEPS, _MOST_ROWS = 4, 512
 
-_ADD, _CAST = "aten.add.Tensor", "prims.convert_element_type.default"
+_ADD = "aten.add.Tensor"
 _VIEWS = ("aten.reshape.default", "aten.view.default", "aten.squeeze.dim", "aten.squeeze.dims")
 
 
@@ -95,7 +95,7 @@ def _operands(root: Any) -> List[Any]:
 
 def _term(node: Any) -> _Term:
     core = node
-    while target_of(core) in (_CAST, *_VIEWS) and len(core.users) == 1:
+    while target_of(core) in (CAST, *_VIEWS) and len(core.users) == 1:
         core = core.args[0]
     read, how = _steps_read(core)
     lies = [core.meta["val"].dtype, tuple(core.meta["val"].shape)] if isinstance(core.meta.get("val"), torch.Tensor) else []
@@ -148,9 +148,7 @@ def _joined(graph: torch.fx.Graph, terms: Sequence[_Term], beside: Dict[Tuple[An
     else:
         made = add_call(graph, aten.sum.dim_IntList, _rows_of_all(graph, [term.read[0] for term in terms], beside), *first.core.args[1:])
     val = first.node.meta["val"]
-    if made.meta["val"].shape != val.shape:
-        made = add_call(graph, aten.reshape.default, made, list(val.shape))
-    return made if made.meta["val"].dtype == val.dtype else add_call(graph, torch.ops.prims.convert_element_type.default, made, val.dtype)
+    return as_type(graph, as_extents(graph, made, val.shape), val.dtype)
 
 
 def _rows_of_all(graph: torch.fx.Graph, rows: Sequence[Any], beside: Dict[Tuple[Any, ...], Any]) -> Any:

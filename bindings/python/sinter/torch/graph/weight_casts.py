@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, FrozenSet, List, Sequence
 
 from ..convert.arrays import DTYPES, HALVES
-from ..convert.converter import target_of
+from ..convert.converter import CAST, target_of
 
-_CAST = "prims.convert_element_type.default"
 _MOST = 128  # the most casts in a part, whose kernels have so many inputs and outputs
 _MOST_BYTES = 1 << 28  # the limit of a part's results, which live from its kernel to their last readers
 _LEAST = 2
@@ -24,7 +23,7 @@ def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str)
     from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 
     def takes(node: Any) -> bool:
-        source = _weight_of(node.args[0]) if target_of(node) == _CAST else None
+        source = _weight_of(node.args[0]) if target_of(node) == CAST else None
         if source is None or source.op != "placeholder":
             return False
         given, at = node.args[0].meta["val"], source.meta.get("desc")

@@ -9,6 +9,7 @@ from ..convert.arrays import DTYPES, HALVES, extent
 from ..convert.aten import TABLE
 from ..convert.attention import is_attention, why_not_attention
 from ..convert.converter import CHOOSING, PLACE, PLACES, filled, target_of
+from ..convert.op_table import viewed
 from ..convert.products import OF_ROWS, is_small
 from ..convert.foreach import is_list, of_numbers
 from ..convert.windows import by_channel
@@ -117,10 +118,7 @@ def matrix_of(node: Any) -> Any:
     """The matrix by which a product multiplies its rows, of which it may read a view. None for any other node."""
     if target_of(node) not in OF_ROWS:
         return None
-    at = node.args[OF_ROWS[target_of(node)] + 1]
-    while target_of(at) in TABLE and TABLE[target_of(at)].view:
-        at = at.args[0]
-    return at
+    return viewed(node.args[OF_ROWS[target_of(node)] + 1])
 
 
 def needs_hopper(node: Any) -> bool:
@@ -189,9 +187,7 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
 def _is_padded(node: Any) -> bool:
     """Whether a node is a view of a copy that Inductor's `pad_mm` made. It pads an operand whose K or columns are not a multiple of 16 bytes.
     Inductor measured that a product of the copy is faster. The copy and the slice of the result stay with Inductor, which can fuse them."""
-    while TABLE.get(target_of(node)) is not None and TABLE[target_of(node)].view:
-        node = node.all_input_nodes[0]
-    return target_of(node) == "aten.constant_pad_nd.default"
+    return target_of(viewed(node)) == "aten.constant_pad_nd.default"
 
 
 def _joins(groups: int, channels: int, results: int) -> bool:

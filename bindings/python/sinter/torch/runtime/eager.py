@@ -11,18 +11,13 @@ from typing import Any, Callable, Dict, Iterable, List, Sequence, Set
 import torch
 
 from ... import _abi
+from ..._buffers import torch_dtype
 from ..._chain import Chain
+from ..._dtype import DType
 from .eager_attention import attend, with_attention
 
-DTYPES = {
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "s32": torch.int32,
-    "pred": torch.bool,
-    "s64": torch.int64,
-    "e4m3": torch.float8_e4m3fn,
-}
+#: torch's element types by a chain's names.
+DTYPES: Dict[str, torch.dtype] = {str(dtype): torch_dtype(dtype) for dtype in DType}
 #: Ops whose result may share memory with their operand.
 _VIEWS = ("broadcast", "reshape", "transpose", "slice", "cast")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -10,7 +10,9 @@ from ..._chain import Chain
 from ..._error import Error, invalid
 from ..._plan import Plan
 from .buckets import BUCKETS, bucket
-from .ops import _ACTIVATIONS, _DTYPES, _check_act, dense, launch, need_tensor, reason_against_pair, register
+from .gated_mlp import ACTIVATIONS, check_words, reason_against_pair
+from .launch import dense, launch
+from .register import HALVES, need_tensor, register
 from .run_chain import Place, patience
 from .store import store
 from .warn import warn_once
@@ -28,11 +30,9 @@ def experts_line(experts: int, top: int, n: int, k: int, l: int, act: str, dtype
     Raises:
         Error: INVALID_ARGUMENT for a dtype or an activation that there is none for.
     """
-    if dtype not in _DTYPES:
-        raise invalid(f"dtype is {dtype}; there are torch.bfloat16 and torch.float16")
-    _check_act(act)
+    check_words(act, dtype)
     return (
-        f"grouped_gated_ffn m=M experts={experts} top={top} n={n} k={k} l={l} act={act} order=gate_up layout={layout} dtype={_DTYPES[dtype]}"
+        f"grouped_gated_ffn m=M experts={experts} top={top} n={n} k={k} l={l} act={act} order=gate_up layout={layout} dtype={HALVES[dtype]}"
     )
 
 
@@ -50,69 +50,71 @@ def reason_against_experts(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi
     return reason
 
 
+class Call(NamedTuple):
+    """The operator's arguments. `strict`: the first call for a number of rows waits for its plan, and errors are raised. Else torch computes
+    while a plan is being built, or if a build fails, which is reported once."""
+
+    x: torch.Tensor
+    ids: torch.Tensor
+    weights: torch.Tensor
+    w1: torch.Tensor
+    w2: torch.Tensor
+    act: str = "silu"
+    layout: str = "oi"
+    strict: bool = True
+
+
 def launch_experts(
-    x: torch.Tensor,
-    ids: torch.Tensor,
-    weights: torch.Tensor,
-    w1: torch.Tensor,
-    w2: torch.Tensor,
-    act: str = "silu",
-    layout: str = "oi",
-    out: "torch.Tensor | None" = None,
-    within: "Sequence[int] | None" = None,
-    behind: bool = False,
-    pdl: bool = False,
+    of: Call, out: "torch.Tensor | None" = None, within: "Sequence[int] | None" = None, behind: bool = False, pdl: bool = False
 ) -> "torch.Tensor | None":
     """The result of a plan; None if torch, or a server, computes.
 
     Args:
-        x, ids, weights, w1, w2, act, layout: the operator's arguments, checked before.
+        of: checked before.
         out: contiguous memory for the result; else new memory is allocated.
         within: the configured numbers of rows for which plans are made; None: all.
         pdl: the plan may begin while the kernel ahead ends.
         behind: builds run in the background. Only a call under capture waits for one. A failed build is repeated a few times at most.
     """
-    device, rows = x.device.index, x.shape[0]
-    experts, n, k, l = extents_of(w1, w2, layout)
-    if rows == 0:
-        return x.new_empty((0, l)) if out is None else out
-    line = experts_line(experts, ids.shape[1], n, k, l, act, x.dtype, layout)
-    plan = store.ready(device, line, rows)
-    if plan is None:
-        plan = _built_behind(device, line, rows) if behind else _of_bucket(device, line, rows, within)
-    if plan is None:
-        return None
-    y = x.new_empty((rows, l)) if out is None else out
-    return _launch(plan, (x, ids.to(torch.int32), weights.to(torch.float32)), (w1, w2), y, pdl)
+    experts, n, k, l = extents_of(of.w1, of.w2, of.layout)
+    line = experts_line(experts, of.ids.shape[1], n, k, l, of.act, of.x.dtype, of.layout)
+    y = of.x.new_empty((of.x.shape[0], l)) if out is None else out
+    return launch_line(line, (of.x,), of.ids, of.weights, (of.w1, of.w2), y, within, behind, pdl)
 
 
 def launch_line(
-    line: str, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], out: torch.Tensor, within: "Sequence[int] | None"
+    line: str,
+    rows: Tuple[torch.Tensor, ...],
+    ids: torch.Tensor,
+    weights: torch.Tensor,
+    matrices: Tuple[torch.Tensor, ...],
+    out: torch.Tensor,
+    within: "Sequence[int] | None",
+    behind: bool = False,
+    pdl: bool = True,
 ) -> "torch.Tensor | None":
-    """`out`, computed by a plan of the chain `line`, which may begin while the kernel ahead ends; None if a server computes.
+    """`out`, computed by a plan of the chain `line`; None, with nothing enqueued, if a server or torch computes.
 
     Args:
-        small: its inputs with a row for each token; they are copied if they have gaps or are not aligned.
+        rows: its inputs before ids and weights. Inputs with a row for each token are copied if they have gaps or are not aligned.
         matrices: its constants, contiguous.
-        within: see ``launch_experts``.
+        within, behind, pdl: see ``launch_experts``.
     """
-    device, rows = out.device.index, out.shape[0]
-    if rows == 0:
+    device, count = out.device.index, out.shape[0]
+    if count == 0:
         return out
-    plan = store.ready(device, line, rows) or _of_bucket(device, line, rows, within)
-    return None if plan is None else _launch(plan, small, matrices, out, True)
+    plan = store.ready(device, line, count)
+    if plan is None:
+        plan = _built_behind(device, line, count) if behind else _of_bucket(device, line, count, within)
+    if plan is None:
+        return None
+    given = (*map(dense, (*rows, ids.to(torch.int32), weights.to(torch.float32))), *matrices, out)
+    launch(plan, tuple(value.data_ptr() for value in given), count, device, pdl)
+    return out
 
 
 def _of_bucket(device: int, line: str, rows: int, within: "Sequence[int] | None") -> Optional[Plan]:
     return store.find(device, line, (*BUCKETS, BUCKETS[-1] + 1)[bucket(rows)], within)
-
-
-def _launch(
-    plan: Plan, small: Tuple[torch.Tensor, ...], matrices: Tuple[torch.Tensor, ...], y: torch.Tensor, pdl: bool
-) -> torch.Tensor:
-    given = (*(dense(value) for value in small), *matrices, y)
-    launch(plan, tuple(value.data_ptr() for value in given), y.shape[0], y.device.index, pdl)
-    return y
 
 
 def _built_behind(device: int, line: str, rows: int) -> Optional[Plan]:
@@ -122,13 +124,12 @@ def _built_behind(device: int, line: str, rows: int) -> Optional[Plan]:
     return place.plan or place.look(patience("later"))
 
 
-def _check(
-    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, act: str, layout: str
-) -> None:
-    _check_act(act)
+def _check(of: Call) -> None:
+    x, ids, weights, w1, w2, act, layout, _ = of
+    check_words(act)
     if layout not in ("oi", "io"):
         raise invalid(f"layout is {layout!r}; there are oi and io")
-    for name, value in (("x", x), ("ids", ids), ("weights", weights), ("w1", w1), ("w2", w2)):
+    for name, value in zip(Call._fields, (x, ids, weights, w1, w2)):
         need_tensor(value, name)
         if value.device != x.device:
             raise invalid(f"{name} is on {value.device}, x on {x.device}")
@@ -146,48 +147,33 @@ def _check(
         raise invalid(f"weights is {weights.dtype} {tuple(weights.shape)}, not floating with the shape of ids, {tuple(ids.shape)}")
 
 
-def _experts_cuda(
-    x: torch.Tensor,
-    ids: torch.Tensor,
-    weights: torch.Tensor,
-    w1: torch.Tensor,
-    w2: torch.Tensor,
-    act: str = "silu",
-    layout: str = "oi",
-    strict: bool = True,
-) -> torch.Tensor:
-    """`strict`: the first call for a number of rows waits for its plan, and errors are raised. Else torch computes while a plan
-    is being built, or if a build fails, which is reported once."""
-    y = None
+def _on_gpu(*given: Any) -> torch.Tensor:
+    of, y = Call(*given), None
     try:
-        _check(x, ids, weights, w1, w2, act, layout)
-        y = launch_experts(x, ids, weights, w1, w2, act, layout, behind=not strict)
+        _check(of)
+        y = launch_experts(of, behind=not of.strict)
     except Error as error:
-        if strict:
+        if of.strict:
             raise
         warn_once(f"torch computes experts: {error}")
-    return _by_torch(x, ids, weights, w1, w2, act, layout) if y is None else y
+    return _by_torch(of) if y is None else y
 
 
-def _experts_cpu(
-    x: torch.Tensor,
-    ids: torch.Tensor,
-    weights: torch.Tensor,
-    w1: torch.Tensor,
-    w2: torch.Tensor,
-    act: str = "silu",
-    layout: str = "oi",
-    strict: bool = True,
-) -> torch.Tensor:
-    if strict:
-        _check(x, ids, weights, w1, w2, act, layout)
-    return _by_torch(x, ids, weights, w1, w2, act, layout)
+def _on_host(*given: Any) -> torch.Tensor:
+    of = Call(*given)
+    if of.strict:
+        _check(of)
+    return _by_torch(of)
 
 
-def _by_torch(
-    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, act: str, layout: str
-) -> torch.Tensor:
+def _fake(*given: Any) -> torch.Tensor:
+    of = Call(*given)
+    return of.x.new_empty((of.x.shape[0], of.w2.shape[1 if of.layout == "oi" else 2]))
+
+
+def _by_torch(of: Call) -> torch.Tensor:
     """Slots sorted by experts, two grouped products, and the sum over a row's slots in f32 of terms that are rounded as plans round them. The host reads no id."""
+    x, ids, weights, w1, w2, act, layout, _ = of
     experts, (rows, top) = w1.shape[0], ids.shape
     grouped: Any = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm")  # noqa: B009  it has no stub
     if layout == "oi":
@@ -196,7 +182,7 @@ def _by_torch(
     of_slot, order = torch.sort(torch.where((flat < 0) | (flat >= experts), experts, flat))
     ends = torch.searchsorted(of_slot, torch.arange(experts, device=x.device, dtype=of_slot.dtype), right=True, out_int32=True)
     gate, up = grouped(x[order // top], w1, offs=ends).float().chunk(2, dim=-1)
-    parts = grouped((_ACTIVATIONS[act](gate) * up).to(x.dtype), w2, offs=ends).float()
+    parts = grouped((ACTIVATIONS[act](gate) * up).to(x.dtype), w2, offs=ends).float()
     # Rows after the last end hold whatever was in memory before.
     parts = torch.where((of_slot < experts)[:, None], parts * weights.reshape(-1)[order].float()[:, None], 0.0).to(x.dtype).float()
     back = torch.empty_like(order)
@@ -204,28 +190,12 @@ def _by_torch(
     return parts[back].view(rows, top, parts.shape[1]).sum(1).to(x.dtype)
 
 
-def _experts_fake(
-    x: torch.Tensor,
-    ids: torch.Tensor,
-    weights: torch.Tensor,
-    w1: torch.Tensor,
-    w2: torch.Tensor,
-    act: str = "silu",
-    layout: str = "oi",
-    strict: bool = True,
-) -> torch.Tensor:
-    return x.new_empty((x.shape[0], w2.shape[1 if layout == "oi" else 2]))
-
-
 register(
-    (
-        (
-            "experts",
-            "(Tensor x, Tensor ids, Tensor weights, Tensor w1, Tensor w2, str act='silu', str layout='oi', bool strict=True)"
-            " -> Tensor",
-            {"CUDA": _experts_cuda, "CPU": _experts_cpu, "fake": _experts_fake},
-        ),
-    )
+    "experts",
+    "(Tensor x, Tensor ids, Tensor weights, Tensor w1, Tensor w2, str act='silu', str layout='oi', bool strict=True) -> Tensor",
+    _on_gpu,
+    _on_host,
+    _fake,
 )
 
 
@@ -251,6 +221,6 @@ def experts(
     """
     for name, value in (("x", x), ("ids", ids), ("weights", weights), ("w1", w1), ("w2", w2)):
         need_tensor(value, name)
-    _check_act(act)
+    check_words(act)
     result: torch.Tensor = torch.ops.sinter.experts(x, ids, weights, w1, w2, act, layout)
     return result

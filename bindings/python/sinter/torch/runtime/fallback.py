@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import torch
 
 from ..._chain import Chain
-from .eager import DTYPES, by_torch
-from .ops import grown
+from .eager import by_torch
+from .launch import form_at
 from .warn import warn_once
 
 _MOST_ROWS_TOLD = 4096  # the most numbers of rows for which the result of guards is remembered
@@ -119,16 +119,9 @@ class Fallback:
         source = TensorPropertySource(LocalSource(f"t{at[0]}"), TensorProperty.SIZE, at[1])
         symbol = symbols.create_symbol(m, source, dynamic_dim=DimDynamic.DYNAMIC)
         rows = symbols.create_symintnode(symbol, hint=m, source=source)
+        forms = [form_at(two, three, rows) for two, three in zip(self.chain.inputs(2), self.chain.inputs(3))]
         with mode:
-            inputs = [
-                torch.empty_strided(
-                    [grown(a, b, rows) for a, b in zip(two.shape, three.shape)],
-                    [grown(a, b, rows) for a, b in zip(two.strides, three.strides)],
-                    dtype=DTYPES[str(two.dtype)],
-                    device=device,
-                )
-                for two, three in zip(self.chain.inputs(2), self.chain.inputs(3))
-            ]
+            inputs = [torch.empty_strided(form.shape, form.strides, dtype=form.dtype, device=device) for form in forms]
         with tracing(TracingContext(mode)):
             code = compiled(self.traced(inputs, rows), inputs)
         guards = [guard.expr for guard in symbols.guards]

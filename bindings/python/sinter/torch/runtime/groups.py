@@ -15,9 +15,10 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
+from ..._binding import Bound
 from ..._error import Error, Status
 from ..._group import Group
-from ..._plan import Plan, _Bound
+from ..._plan import Plan
 from .store import logger, store
 
 #: The all-reduce of a tensor over a group by a server's own kernels.
@@ -87,7 +88,7 @@ class Split:
 
     def launch(self, plan: Plan, addresses: "ctypes.Array[Any]", workspace: int, stream: int, rows: int, pdl: bool) -> None:
         """Enqueues a plan that has met. The rows are the same on all ranks."""
-        _Bound(plan, addresses, workspace, self.group).launch(stream, rows, pdl)
+        Bound(plan, addresses, workspace, self.group).launch(stream, rows, pdl)
 
 
 _by_name: "weakref.WeakValueDictionary[str, Split]" = weakref.WeakValueDictionary()

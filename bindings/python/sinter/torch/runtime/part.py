@@ -13,9 +13,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ... import _abi
+from ..._binding import Bound
 from ..._error import Error
 from ..._library import library
-from ..._plan import Plan, _Bound
+from ..._plan import Plan
 from . import run_chain
 from .eager import DTYPES
 from .options import SERVER, WAITING
@@ -62,7 +63,7 @@ class Part:
     def forget(self) -> None:
         """Drops plans. The next calls find them again."""
         self._ready: Dict[int, _Ready] = {}
-        self._bound: Dict[Tuple[Any, ...], _Bound] = {}
+        self._bound: Dict[Tuple[Any, ...], Bound] = {}
 
     def __call__(self, m: int, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
         ready = self._ready.get(m)
@@ -114,7 +115,7 @@ class Part:
         spaces, saved_us = plan.context._workspaces._by_stream, run_chain.saved_us(plan, place.limit_us)
         return plan, plan.workspace_size, spaces, symbols, rows, made, it.borders(inputs), saved_us
 
-    def _bind(self, buffers: Tuple[Any, ...], joined: Tuple[Tuple[int, int], ...]) -> Optional[_Bound]:
+    def _bind(self, buffers: Tuple[Any, ...], joined: Tuple[Tuple[int, int], ...]) -> Optional[Bound]:
         """The binding of a plan to a workspace and addresses; None if the library refuses them, or if concatenated inputs lie apart."""
         plan, space, *addresses = buffers
         if any(addresses[i] - addresses[i - 1] != size for i, size in joined):
@@ -122,7 +123,7 @@ class Part:
         inside = {i for i, _ in joined}
         passed = [address for i, address in enumerate(addresses) if i not in inside]
         try:
-            bound = _Bound(plan, (ctypes.c_uint64 * len(passed))(*passed), space)
+            bound = Bound(plan, (ctypes.c_uint64 * len(passed))(*passed), space)
         except Error:  # such as an address that is not aligned, which the next calls will have, too
             self._fits, self._ready = False, {}
             return None

@@ -26,8 +26,9 @@ from .adjacent_weights import as_one
 from .buckets import bucket
 from .eager import DTYPES
 from .fallback import Fallback
-from .ops import grown, register, workspace_of_call
+from .launch import fake_outputs, workspace_of_call
 from .options import SERVER, WAITING, candidates_in
+from .register import register
 from .single_flight import FINAL
 from .store import store
 from .upgrade import Upgrade
@@ -343,10 +344,10 @@ def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[t
     it = carried(chain)
     with torch.no_grad():
         given = it.declared(it.joined(inputs), m)
-        return _by_reference(it.chain, given, m) if how == "reference" else it.fallback.by_torch(given, m)
+        return by_reference(it.chain, given, m) if how == "reference" else it.fallback.by_torch(given, m)
 
 
-def _by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
+def by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
     """Computes by the library's executor on the host, in float64."""
     outputs = _outputs(chain, m, torch.device("cpu"))
     call("sinter_x_reference_run", chain._get(), m, len(inputs), _pointers(inputs), len(outputs), _pointers(outputs), 0)
@@ -358,21 +359,7 @@ def _pointers(tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def _run_fake(inputs: List[torch.Tensor], m: Any, chain: str, how: str) -> List[torch.Tensor]:
-    found = carried(chain).chain
-    results = []
-    for two, three in zip(found.outputs(2), found.outputs(3)):
-        shape = [grown(a, b, m) for a, b in zip(two.shape, three.shape)]
-        strides = [grown(a, b, m) for a, b in zip(two.strides, three.strides)]
-        results.append(inputs[0].new_empty_strided(shape, strides, dtype=DTYPES[str(two.dtype)]))
-    return results
+    return fake_outputs(carried(chain).chain, m, inputs[0])
 
 
-register(
-    (
-        (
-            "run_chain",
-            "(Tensor[] inputs, SymInt m, str chain, str how) -> Tensor[]",
-            {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
-        ),
-    )
-)
+register("run_chain", "(Tensor[] inputs, SymInt m, str chain, str how) -> Tensor[]", _run_cuda, _run_cpu, _run_fake)

@@ -8,7 +8,7 @@ from typing import Deque, Dict, NamedTuple
 
 import torch
 
-from .ops import register
+from .register import register
 
 logger = logging.getLogger("sinter")
 
@@ -64,13 +64,5 @@ def _compared_fake(result: torch.Tensor, expected: torch.Tensor, name: str, boun
     return torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=result.device)
 
 
-register(
-    (
-        (
-            "compared",
-            "(Tensor result, Tensor expected, str name, float bound) -> Tensor",
-            {"CUDA": _compared, "CPU": _compared, "fake": _compared_fake},
-        ),
-    ),
-    captured=False,  # the operator reads the difference on the host
-)
+_SCHEMA = "(Tensor result, Tensor expected, str name, float bound) -> Tensor"
+register("compared", _SCHEMA, _compared, _compared, _compared_fake, captured=False)  # it reads the difference on the host

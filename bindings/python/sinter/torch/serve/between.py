@@ -12,7 +12,8 @@ from ..._group import Group
 from ..._plan import Plan
 from ..._prepare import checked_measure
 from ..runtime.groups import split
-from ..runtime.ops import _DTYPES, need_tensor, register_chain
+from ..runtime.register import HALVES, need_tensor
+from ..runtime.registered_chain import register_chain
 from ..runtime.store import sizes_of, store
 from .between_chain import QUANTIZERS, between_chain, check_quantizer, check_weights, in_order, scales_by_name
 
@@ -88,7 +89,7 @@ class BetweenAttentions:
         norms = (norm is not None, next_norm is not None)
         self._split = None if group is None else split(instance(group, Group, "group"))
         ranks = 1 if group is None else group.size
-        dtype = _DTYPES[(o if norm is None or not quantizer else norm).dtype]
+        dtype = HALVES[(o if norm is None or not quantizer else norm).dtype]
         self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, dtype, ranks, quantizer)
         self._key = register_chain(self.chain)
         self.pdl = flag(pdl, "pdl")
@@ -131,7 +132,7 @@ class BetweenAttentions:
 
     def _bind(self, plan: Plan) -> object:
         assert self._split is not None
-        o, norm = self._weights[0], next(weight for weight in self._weights if weight.dtype in _DTYPES)
+        o, norm = self._weights[0], next(weight for weight in self._weights if weight.dtype in HALVES)
         return plan.bind(norm.new_empty((1, o.shape[1])), norm.new_empty((1, len(o))), *self._weights, group=self._split.group)
 
 

@@ -13,7 +13,7 @@ from ..._functions import all_reduce, relu, silu
 from ..._operators import gelu, rmsnorm
 from ..._scaled import Quantizer, Scaled, quantize, scaled_matmul
 from ..._shape import M
-from ..runtime.ops import _DTYPES, need_tensor
+from ..runtime.register import HALVES, need_tensor
 from . import packed_matrix
 from .packed_matrix import PACKED
 
@@ -215,7 +215,7 @@ def check_weights(weights: Dict[str, torch.Tensor], scales: Mapping[str, torch.T
         if quantizer and not name.endswith("norm"):
             if weight.dtype != torch.float8_e4m3fn or weight.device != o.device:
                 raise invalid(f"{name} is {weight.dtype} on {weight.device}, o is on {o.device}: matrices are float8_e4m3fn, all on one device")
-        elif weight.dtype not in _DTYPES or weight.dtype != like.dtype or weight.device != o.device:
+        elif weight.dtype not in HALVES or weight.dtype != like.dtype or weight.device != o.device:
             named = "norm" if quantizer else "o"
             raise invalid(f"{name} is {weight.dtype} on {weight.device}, {named} is {like.dtype} on {o.device}: bf16 or f16, all alike")
         if not weight.is_contiguous():
@@ -230,7 +230,7 @@ def _check_packed(weights: Mapping[str, torch.Tensor], scales: Mapping[str, torc
     inner, columns = (packed_matrix.extents(weights[name])[0] for name in ("gate", "next"))
     for name in ("norm", "next_norm"):
         weight = weights[name]
-        if weight.dtype not in _DTYPES or weight.dtype != norm.dtype or weight.device != norm.device or tuple(weight.shape) != (hidden,):
+        if weight.dtype not in HALVES or weight.dtype != norm.dtype or weight.device != norm.device or tuple(weight.shape) != (hidden,):
             raise invalid(f"{name} is {weight.dtype} {tuple(weight.shape)} on {weight.device}: bf16 or f16 {(hidden,)}, both alike")
         if not weight.is_contiguous():
             raise invalid(f"{name} has strides {weight.stride()}: it must be contiguous")

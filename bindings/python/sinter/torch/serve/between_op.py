@@ -5,13 +5,15 @@ from __future__ import annotations
 import weakref
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from ..._error import Error, Status, invalid
 from ..runtime.groups import AllReduce, split_of
-from ..runtime.ops import _DTYPES, launch, need_tensor, register, register_chain
+from ..runtime.launch import launch
+from ..runtime.register import HALVES, need_tensor, register
+from ..runtime.registered_chain import register_chain
 from ..runtime.store import store
 from .between_chain import Extents, between_chain, check_quantizer, check_weights, extents_of, halves, in_order, scales_by_name
 from .packed_matrix import PACKED, dequantized
@@ -22,36 +24,45 @@ from .scaled_linear import scaled_linear
 def between_key(of: Extents, eps: float, dtype: torch.dtype, folded: bool, ranks: int = 1, quantizer: str = "") -> str:
     """The key of the registered chain of such a layer, with SiLU. If the layer is split over `ranks`, of one rank's part."""
     norms = (not folded, not folded)
-    return register_chain(between_chain(*of, norms, eps, "silu", _DTYPES[dtype], ranks, quantizer))
+    return register_chain(between_chain(*of, norms, eps, "silu", HALVES[dtype], ranks, quantizer))
 
 
 _Result = Tuple[torch.Tensor, torch.Tensor]
 
 
-def _between_cuda(
-    attended: torch.Tensor,
-    stream: torch.Tensor,
-    weights: List[torch.Tensor],
-    eps: float,
-    folded: bool = False,
-    group: str = "",
-    scales: Optional[Sequence[torch.Tensor]] = None,
-    quantizer: str = "",
-) -> _Result:
-    """The operator. `weights`: o, norm, gate_up, down, next_norm, next, as in ``BetweenAttentions``.
+class Call(NamedTuple):
+    """The operator's arguments.
 
-    `folded`: both norms are multiplied into the matrices that follow them, and are ones: no plan reads them. `group`: the name of the
-    group over which the layer is split. Nothing is compared between its ranks here, so only plans that they have compared are used.
-    `scales`: of o, gate_up, down and next, if these are codes, see ``scales_by_name``; `quantizer`: one of ``QUANTIZERS`` or ``PACKED``.
+    Attributes:
+        weights: o, norm, gate_up, down, next_norm, next, as in ``BetweenAttentions``.
+        folded: both norms are multiplied into the matrices that follow them, and are ones: no plan reads them.
+        group: the name of the group over which the layer is split. Nothing is compared between its ranks here, so only plans that they have
+            compared are used.
+        scales: of o, gate_up, down and next, if these are codes, see ``scales_by_name``.
+        quantizer: one of ``QUANTIZERS`` or ``PACKED``.
     """
+
+    attended: torch.Tensor
+    stream: torch.Tensor
+    weights: List[torch.Tensor]
+    eps: float
+    folded: bool = False
+    group: str = ""
+    scales: Optional[Sequence[torch.Tensor]] = None
+    quantizer: str = ""
+
+
+def _between_cuda(*given: Any) -> _Result:
+    of = Call(*given)
+    attended, stream = of.attended, of.stream
     _need_tensors(attended, stream)
-    over = split_of(group) if group else None
-    layer = _layer(weights, eps, folded, 1 if over is None else over.group.size, scales or (), quantizer)
-    rows = _check_rows(attended, stream, layer.q, weights[1])
+    over = split_of(of.group) if of.group else None
+    layer = _layer(of.weights, of.eps, of.folded, 1 if over is None else over.group.size, of.scales or (), of.quantizer)
+    rows = _check_rows(attended, stream, layer.q, of.weights[1])
     device = stream.device.index
     plan = store.find(device, layer.key, rows) if over is None else store.find(device, layer.key, rows, ahead())
     if plan is None or over is not None and not over.has_met(plan):
-        return _between_by_torch(attended, stream, weights, eps, group, scales, quantizer)
+        return by_torch(of)
     attended, stream = attended.contiguous(), stream.contiguous()
     result = torch.empty_like(stream), stream.new_empty((rows, layer.columns))
     buffers = (attended.data_ptr(), stream.data_ptr(), *layer.constants, result[0].data_ptr(), result[1].data_ptr())
@@ -160,33 +171,22 @@ def _check_rows(attended: torch.Tensor, stream: torch.Tensor, q: int, norm: torc
     return rows
 
 
-def _between_cpu(
-    attended: torch.Tensor,
-    stream: torch.Tensor,
-    weights: List[torch.Tensor],
-    eps: float,
-    folded: bool = False,
-    group: str = "",
-    scales: Optional[Sequence[torch.Tensor]] = None,
-    quantizer: str = "",
-) -> _Result:
-    _need_tensors(attended, stream)
-    _check_weights(weights, scales or (), quantizer)
-    o, norm, gate_up, _, _, next = weights
-    _check_rows(attended, stream, extents_of(o, gate_up, next, quantizer).q, norm)
-    return _between_by_torch(attended, stream, weights, eps, group, scales, quantizer)
+def _between_cpu(*given: Any) -> _Result:
+    of = Call(*given)
+    _need_tensors(of.attended, of.stream)
+    _check_weights(of.weights, of.scales or (), of.quantizer)
+    _check_rows(of.attended, of.stream, _extents(of).q, of.weights[1])
+    return by_torch(of)
 
 
-def _between_by_torch(
-    attended: torch.Tensor,
-    stream: torch.Tensor,
-    weights: List[torch.Tensor],
-    eps: float,
-    group: str = "",
-    scales: Optional[Sequence[torch.Tensor]] = None,
-    quantizer: str = "",
-) -> _Result:
+def _extents(of: Call) -> Extents:
+    o, _, gate_up, _, _, next = _six(of.weights)
+    return extents_of(o, gate_up, next, of.quantizer)
+
+
+def by_torch(of: Call) -> _Result:
     """Computes by the server's own kernels, if it has them."""
+    attended, stream, weights, eps, _, group, scales, quantizer = of
     whole = sum_over(group)
     o, norm, gate_up, down, next_norm, next = weights
     settings, on_gpu = store.settings, stream.is_cuda
@@ -237,18 +237,9 @@ def _add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps
     return torch.nn.functional.rms_norm(total, weight.shape, weight, eps), total
 
 
-def _between_fake(
-    attended: torch.Tensor,
-    stream: torch.Tensor,
-    weights: List[torch.Tensor],
-    eps: float,
-    folded: bool = False,
-    group: str = "",
-    scales: Optional[Sequence[torch.Tensor]] = None,
-    quantizer: str = "",
-) -> _Result:
-    o, _, gate_up, _, _, next = _six(weights)
-    return torch.empty_like(stream), stream.new_empty((stream.shape[0], extents_of(o, gate_up, next, quantizer).columns))
+def _between_fake(*given: Any) -> _Result:
+    of = Call(*given)
+    return torch.empty_like(of.stream), of.stream.new_empty((of.stream.shape[0], _extents(of).columns))
 
 
 def _six(weights: List[torch.Tensor]) -> List[torch.Tensor]:
@@ -258,12 +249,10 @@ def _six(weights: List[torch.Tensor]) -> List[torch.Tensor]:
 
 
 register(
-    (
-        (
-            "between_attentions",
-            "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False, str group='', Tensor[]? scales=None, "
-            "str quantizer='') -> (Tensor, Tensor)",
-            {"CUDA": _between_cuda, "CPU": _between_cpu, "fake": _between_fake},
-        ),
-    )
+    "between_attentions",
+    "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False, str group='', Tensor[]? scales=None, "
+    "str quantizer='') -> (Tensor, Tensor)",
+    _between_cuda,
+    _between_cpu,
+    _between_fake,
 )

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from ..runtime.ops import register
+from ..runtime.register import register
 
 _Two = Tuple[torch.Tensor, torch.Tensor]
 
@@ -48,12 +48,4 @@ def choose(graph: torch.fx.Graph, plan: bool) -> int:
     return len(found)
 
 
-register(
-    (
-        (
-            "plan_or_server",
-            "(Tensor[] plan, Tensor[] server) -> (Tensor, Tensor)",
-            {"CUDA": _by_plan, "CPU": _by_plan, "fake": _fake},
-        ),
-    )
-)
+register("plan_or_server", "(Tensor[] plan, Tensor[] server) -> (Tensor, Tensor)", _by_plan, _by_plan, _fake)

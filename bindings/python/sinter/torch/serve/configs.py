@@ -15,7 +15,8 @@ from ..._error import invalid
 from ..._prepare import checked_measure
 from ..runtime.buckets import EXPERTS_ROWS, SIZES
 from ..runtime.experts import MOST_EXPERTS, MOST_TOP, experts_line
-from ..runtime.ops import _DTYPES, chain_line
+from ..runtime.gated_mlp import chain_line
+from ..runtime.register import HALVES
 from ..runtime.store import sizes_of, store
 from .between_chain import Extents
 from .between_op import between_key
@@ -267,7 +268,7 @@ def _quantised_by(config: Mapping[str, Any]) -> str:
 def _dtype_of(config: Mapping[str, Any]) -> torch.dtype:
     name = config.get("torch_dtype") or config.get("dtype")
     dtype: Any = getattr(torch, str(name), None)
-    if not isinstance(dtype, torch.dtype) or dtype not in _DTYPES:
+    if not isinstance(dtype, torch.dtype) or dtype not in HALVES:
         raise invalid(f"config has torch_dtype {name!r}: the plugins take bfloat16 and float16")
     return dtype
 

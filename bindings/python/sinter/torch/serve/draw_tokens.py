@@ -14,7 +14,9 @@ from ..._functions import argmax, gather
 from ..._operators import maximum, next_token
 from ..._shape import M
 from ..runtime.buckets import BUCKETS, bucket
-from ..runtime.ops import dense, launch, register_chain
+from ..runtime.launch import dense, launch
+from ..runtime.register import FLOATS
+from ..runtime.registered_chain import register_chain
 from ..runtime.run_chain import Place
 from ..runtime.store import chains, store
 from ..runtime.warn import warn_once
@@ -22,7 +24,6 @@ from ..runtime.warn import warn_once
 #: How many of the largest logits plans draw from. A plan serves requests whose k is at most its count.
 COUNTS = (32, 64)
 
-_DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 _DRAWS = 256  # offsets that are made at once
 
 #: Plans by device, chain and bucket of rows.
@@ -64,7 +65,7 @@ def draw_tokens(logits: torch.Tensor, requests: Optional[Requests], most: int = 
     rows, vocabulary = logits.shape
     count = next((count for count in COUNTS if most <= count), 0) if most else 0
     held = len(requests.temperature) if requests is not None and requests.rows is not None else 0
-    key = _key(vocabulary, _DTYPES[logits.dtype], None if requests is None else count, held)
+    key = _key(vocabulary, FLOATS[logits.dtype], None if requests is None else count, held)
     device = logits.device.index
     try:
         plan = _place(device, key, rows).look(None)
@@ -86,7 +87,7 @@ def draw_tokens(logits: torch.Tensor, requests: Optional[Requests], most: int = 
 
 def reason_against_draw(logits: torch.Tensor, most: int) -> str:
     """Why no plan draws from these logits; "" if a plan may. `most`: as in ``draw_tokens``."""
-    if logits.dim() != 2 or logits.dtype not in _DTYPES or not logits.is_cuda:
+    if logits.dim() != 2 or logits.dtype not in FLOATS or not logits.is_cuda:
         return f"logits are {logits.dtype} {tuple(logits.shape)} on {logits.device}"
     if not 1 <= logits.shape[0] <= BUCKETS[-1]:
         return f"there are {logits.shape[0]} rows"

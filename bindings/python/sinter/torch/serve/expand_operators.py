@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Tuple
 import torch
 from torch.utils import _pytree
 
-from ..runtime.ops import _ACTIVATIONS
+from ..runtime.gated_mlp import ACTIVATIONS
 from .between_op import sum_over
 
 #: (x, residual, weight, eps) -> (the norm of their sum, their sum).
@@ -54,7 +54,7 @@ def expand(graph: torch.fx.Graph, add_norm: AddNorm = add_norm) -> int:
 
 def _mlp(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = "silu") -> torch.Tensor:
     gate, up = torch.nn.functional.linear(x, gate_up).chunk(2, dim=-1)
-    return torch.nn.functional.linear(_ACTIVATIONS[act](gate) * up, down)
+    return torch.nn.functional.linear(ACTIVATIONS[act](gate) * up, down)
 
 
 def _is_quantised(node: torch.fx.Node) -> bool:

@@ -11,14 +11,13 @@ from ..._argument import instance
 from ..._context import Context
 from ..._error import invalid
 from ..._prepare import checked_measure
-from ..runtime.ops import chain_line
+from ..runtime.gated_mlp import chain_line
 from ..runtime.store import sizes_of, store
-from .transformers import line_of
+from .transformers import ACTIVATIONS, line_of
 
 # transformers' modules whose forward is down_proj(act_fn(gate_proj(x)) * up_proj(x)).
 _MODULES = ("LlamaMLP", "Qwen2MLP", "Qwen3MLP", "MistralMLP")
 _PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
-_ACTIVATIONS = {"SiLU": "silu", "SiLUActivation": "silu", "GELUTanh": "gelu_tanh", "PytorchGELUTanh": "gelu_tanh"}
 
 
 class SinterMLP(nn.Module):
@@ -69,7 +68,7 @@ def _plain(module: Any) -> bool:
 
 
 def _activation(module: Any) -> Optional[str]:
-    return _ACTIVATIONS.get(type(getattr(module, "act_fn", None)).__name__)
+    return ACTIVATIONS.get(type(getattr(module, "act_fn", None)).__name__)
 
 
 def _takes(module: Any) -> bool:

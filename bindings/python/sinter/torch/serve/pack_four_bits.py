@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from typing import Any, List, NamedTuple, Optional, Tuple
 
@@ -12,12 +11,11 @@ from ..._builder import Builder, Value
 from ..._chain import Chain
 from ..._error import invalid
 from ..._functions import dequantize_e8m0, pack_codes, pack_scales, pack_zeros
-from ..._library import call
-from ..runtime.ops import need_tensor, register_chain
+from ..runtime.register import FLOATS, need_tensor
+from ..runtime.registered_chain import register_chain
+from ..runtime.run_chain import by_reference
 from ..runtime.store import store
 
-_FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
-_DTYPES = {"s8": torch.int8, **{name: dtype for dtype, name in _FLOATS.items()}}
 
 
 class PackedWeights(NamedTuple):
@@ -72,7 +70,7 @@ def pack_four_bits(
 
 def _floating(tensor: Any) -> bool:
     need_tensor(tensor, "zeros")
-    return bool(tensor.dtype in _FLOATS)
+    return bool(tensor.dtype in FLOATS)
 
 
 def _bytes(name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -84,7 +82,7 @@ def _bytes(name: str, tensor: torch.Tensor) -> torch.Tensor:
 
 def _scales(tensor: torch.Tensor) -> torch.Tensor:
     need_tensor(tensor, "scales")
-    if tensor.dtype in _FLOATS:
+    if tensor.dtype in FLOATS:
         return tensor.contiguous()
     if tensor.dtype not in (torch.int8, torch.uint8, getattr(torch, "float8_e8m0fnu", torch.uint8)):
         raise invalid(f"scales are {tensor.dtype}, must be f32, f16 or bf16, or bytes of E8M0")
@@ -92,7 +90,7 @@ def _scales(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _name(tensor: torch.Tensor) -> str:
-    return _FLOATS.get(tensor.dtype, "s8")
+    return FLOATS.get(tensor.dtype, "s8")
 
 
 @functools.lru_cache(maxsize=256)
@@ -130,10 +128,4 @@ def _run(chain: Chain, given: List[torch.Tensor]) -> List[torch.Tensor]:
             return list(plan(*given))
         if device.type != "cpu":
             raise invalid(f"codes are on {device}, must be on a GPU or the host")
-        outputs = [torch.empty(info.shape, dtype=_DTYPES[str(info.dtype)]) for info in chain.outputs(1)]
-        call("sinter_x_reference_run", chain._get(), 1, len(given), _pointers(given), len(outputs), _pointers(outputs), 0)
-        return outputs
-
-
-def _pointers(tensors: List[torch.Tensor]) -> Any:
-    return (ctypes.c_void_p * len(tensors))(*[one.data_ptr() for one in tensors])
+        return by_reference(chain, given, 1)

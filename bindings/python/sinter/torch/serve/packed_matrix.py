@@ -13,7 +13,7 @@ import torch
 from ..._builder import Builder, Value
 from ..._error import invalid
 from ..._functions import dequantize_u4_packed
-from ..runtime.ops import need_tensor
+from ..runtime.register import need_tensor
 
 #: n of a matrix that lies together: the order is of sets of this many columns.
 SET = 64

@@ -14,7 +14,8 @@ from ..._builder import Builder
 from ..._scaled import Quantizer, Scaled, quantize, scaled_grouped_gated_ffn
 from ..._shape import M
 from ..runtime.experts import MOST_EXPERTS, extents_of, launch_line
-from ..runtime.ops import _DTYPES, register_chain
+from ..runtime.register import HALVES
+from ..runtime.registered_chain import register_chain
 
 BLOCK = 128
 
@@ -36,7 +37,7 @@ class Scales(NamedTuple):
 @lru_cache(maxsize=None)
 def scaled_experts_key(experts: int, top: int, n: int, k: int, l: int, dtype: torch.dtype, coded: bool) -> str:
     """The key of the registered chain, with SiLU. `coded`: rows are codes with scales; else they have `dtype`, like the result."""
-    b, name = Builder(), _DTYPES[dtype]
+    b, name = Builder(), HALVES[dtype]
     if coded:
         x = Scaled(b.input("e4m3", (M, k), name="x"), b.input("f32", (M, k // BLOCK), name="scale_x"))
     else:
@@ -79,7 +80,7 @@ def takes_rows(x: torch.Tensor, scale: Optional[torch.Tensor], k: int) -> bool:
     if x.dim() != 2 or x.shape[1] != k:
         return False
     if scale is None:
-        return x.dtype in _DTYPES
+        return x.dtype in HALVES
     return x.dtype == torch.float8_e4m3fn and scale.dtype == torch.float32 and tuple(scale.shape) == (x.shape[0], k // BLOCK)
 
 
@@ -98,4 +99,4 @@ def launch_scaled_experts(
     experts, n, k, l = extents_of(w13, w2)
     key = scaled_experts_key(experts, ids.shape[1], n, k, l, out.dtype, scales.x is not None)
     rows = (x,) if scales.x is None else (x, scales.x)
-    return launch_line(key, (*rows, ids.to(torch.int32), weights.to(torch.float32)), (w13, scales.w13, w2, scales.w2), out, within)
+    return launch_line(key, rows, ids, weights, (w13, scales.w13, w2, scales.w2), out, within)

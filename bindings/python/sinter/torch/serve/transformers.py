@@ -23,7 +23,7 @@ _REGISTRY = "transformers.integrations.moe"
 #: The registry for experts of e4m3, which have separate implementations.
 _REGISTRY_OF_CODES = "transformers.integrations.finegrained_fp8"
 #: The activation by the class of transformers' module.
-_ACTIVATIONS = {"SiLU": "silu", "SiLUActivation": "silu", "GELUTanh": "gelu_tanh", "PytorchGELUTanh": "gelu_tanh"}
+ACTIVATIONS = {"SiLU": "silu", "SiLUActivation": "silu", "GELUTanh": "gelu_tanh", "PytorchGELUTanh": "gelu_tanh"}
 
 logger = logging.getLogger("sinter")
 
@@ -38,7 +38,7 @@ def experts_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor
     if not reason:
         try:
             result: torch.Tensor = torch.ops.sinter.experts(
-                hidden, top_k_index, top_k_weights, module.gate_up_proj, module.down_proj, _ACTIVATIONS[type(module.act_fn).__name__],
+                hidden, top_k_index, top_k_weights, module.gate_up_proj, module.down_proj, ACTIVATIONS[type(module.act_fn).__name__],
                 "io" if module.is_transposed else "oi", not compiling,
             )  # fmt: skip
             return result
@@ -62,7 +62,7 @@ def _reason_against(module: Any, hidden: torch.Tensor, ids: torch.Tensor, weight
         return "gate and up are interleaved"
     if type(module)._apply_gate is not sys.modules[_REGISTRY]._default_apply_gate:
         return "their gate is one of their own"
-    if type(module.act_fn).__name__ not in _ACTIVATIONS:
+    if type(module.act_fn).__name__ not in ACTIVATIONS:
         return f"their activation is {type(module.act_fn).__name__}"
     w1, w2 = module.gate_up_proj, module.down_proj
     if not all(type(w) in (torch.nn.Parameter, torch.Tensor) for w in (w1, w2)):
@@ -114,7 +114,7 @@ def _reason_against_codes(module: Any, hidden: torch.Tensor, ids: torch.Tensor, 
         return "their gate is one of their own"
     if any(getattr(module, name, None) is not None for name in ("swiglu_alpha", "limit", "gate_softcap")):
         return "their gate is bounded or scaled"
-    if _ACTIVATIONS.get(type(module.act_fn).__name__) != "silu":
+    if ACTIVATIONS.get(type(module.act_fn).__name__) != "silu":
         return f"their activation is {type(module.act_fn).__name__}, not SiLU"
     w1, w2 = module.gate_up_proj, module.down_proj
     reason = reason_against_scaled_experts(w1, w2, _scales_of(module))
@@ -150,7 +150,7 @@ def line_of(module: Any) -> Optional[Tuple[str, torch.device]]:
             return None
     layout = "io" if module.is_transposed else "oi"
     experts, n, k, l = extents_of(w1, w2, layout)
-    return experts_line(experts, top, n, k, l, _ACTIVATIONS[type(module.act_fn).__name__], w1.dtype, layout), w1.device
+    return experts_line(experts, top, n, k, l, ACTIVATIONS[type(module.act_fn).__name__], w1.dtype, layout), w1.device
 
 
 def _line_of_codes(module: Any, top: int) -> Optional[Tuple[str, torch.device]]:
