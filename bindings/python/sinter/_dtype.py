@@ -73,7 +73,7 @@ class Facts(NamedTuple):
 FACTS: Dict[DType, Facts] = {
     DType.F32: Facts("float32", "<f4", (2, 32)),
     DType.F16: Facts("float16", "<f2", (2, 16)),
-    DType.BF16: Facts("bfloat16", "<V2", (4, 16)),  # the typestr is that of ml_dtypes' bfloat16
+    DType.BF16: Facts("bfloat16", "<V2", (4, 16)),  # ml_dtypes' bfloat16 has this typestr
     DType.S32: Facts("int32", "<i4", (0, 32)),
     DType.PRED: Facts("bool", "|b1", (6, 8)),
     DType.E4M3: Facts("float8_e4m3fn", "|V1", (10, 8)),
