@@ -146,11 +146,8 @@ class Plan(Handle):
             Error: INVALID_ARGUMENT naming the buffer and the property; OUT_OF_RANGE for m above `max_m`;
                 UNAVAILABLE without a GPU; FAILED_PRECONDITION for a tensor that requires a gradient.
         """
-        on, pdl = current(inputs, self.context.device) if stream is None else stream_handle(stream), flag(pdl, "pdl")
-        rows, buffers, outputs = self._buffers(inputs, out, m, on)
-        self._need_device()
-        given = self._given_workspace(workspace, on, buffers, rows)
-        self._order(buffers + given, on)
+        pdl = flag(pdl, "pdl")
+        on, rows, buffers, outputs, given = self._arguments(inputs, out, m, stream, workspace)
         address = given[0].address if given else self.context._workspaces.address(on, self.workspace_size)
         addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
         self._launch(addresses, address, on, rows, pdl)
@@ -176,21 +173,23 @@ class Plan(Handle):
         # By its handle: the module of Group imports contexts, and theirs this one.
         if group is not None and getattr(group, "_release_name", "") != "sinter_group_release":
             raise TypeError(f"group is a {type(group).__name__}, not a sinter.Group")
-        on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
-        rows, buffers, outputs = self._buffers(inputs, out, m, on)
-        self._need_device()
-        given = self._given_workspace(workspace, on, buffers, rows)
-        self._order(buffers + given, on)
+        on, rows, buffers, outputs, given = self._arguments(inputs, out, m, stream, workspace)
         return Binding(self, buffers, outputs, rows, given, on, group)
 
     # ------------------------------------------------------------ Parts of a launch
 
-    def _need_device(self) -> None:
+    def _arguments(
+        self, inputs: Sequence[Any], out: Any, m: Optional[int], stream: StreamLike, workspace: Any
+    ) -> Tuple[int, int, List[Buffer], Tuple[Any, ...], List[Buffer]]:
+        """Stream, rows, buffers, the outputs' objects, and the caller's workspace, all checked; the stream waits for those that write them."""
+        on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
+        rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._get()
         if not self.context.has_device:
-            raise Error(
-                Status.UNAVAILABLE, f"the plan was prepared for target {self.context.target} without a GPU: no launch"
-            )
+            raise Error(Status.UNAVAILABLE, f"the plan was prepared for target {self.context.target} without a GPU: no launch")
+        given = self._given_workspace(workspace, on, buffers, rows)
+        self._order(buffers + given, on)
+        return on, rows, buffers, outputs, given
 
     def _buffers(
         self, inputs: Sequence[Any], out: Any, m: Optional[int], stream: int

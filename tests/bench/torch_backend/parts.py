@@ -34,6 +34,7 @@ class Parts:
             yield
 
     def _keep(self, part):
+        from sinter.torch.convert.op_table import viewed
         from sinter.torch.gate import measure
 
         self._weights.setdefault(part.made.chain.digest, measure._weights(part.made))
@@ -41,7 +42,7 @@ class Parts:
         if found is None:
             return
         graph, given = found
-        weights = [measure._source(node) if measure.is_given(node) else None for node in given]
+        weights = [viewed(node) if measure.is_given(node) else None for node in given]
         for node in weights:
             if node is not None:
                 self._readers[node].add(part.nodes[0])

@@ -159,15 +159,15 @@ def test_only_a_wrong_variable_ends_the_start(vllm, monkeypatch, caplog):
     assert "vLLM keeps its own path: " in caplog.text
 
 
-LINKS = ["_layers.quantizer_of", "_layers.reason_against", "_layers.planned", "_layers.replace", "_layers.link", "_layers.Passed", "_taps.keep_streams", "_prefill.end_range", "_set_up"]
+LINKS = ["_layers.quantizer_of", "_layers.reason_against", "_layers.planned", "_layers.replace", "_layers.link", "_layers.Passed", "_draft_states.keep_streams", "_prefill.end_range", "_set_up"]
 
 
 @pytest.mark.parametrize("step", LINKS)
 def test_a_fault_while_layers_are_linked_leaves_them_to_vllm(vllm, monkeypatch, caplog, step):
     import sinter_vllm
-    from sinter_vllm import _layers, _prefill, _taps
+    from sinter_vllm import _layers, _prefill, _draft_states
 
-    places = {"_layers": _layers, "_prefill": _prefill, "_taps": _taps}
+    places = {"_layers": _layers, "_prefill": _prefill, "_draft_states": _draft_states}
     place, _, name = step.rpartition(".")
     owner = places.get(place, sinter_vllm)
     sinter_vllm.register()

@@ -25,7 +25,7 @@ from .runtime.store import configure, counts, reset, use_context
 from .serve import between_op  # noqa: F401
 from .serve import transformers
 from .serve.between import BetweenAttentions
-from .serve.models import SinterMLP, prepare_model, replace_mlp, restore_mlp
+from .serve.gated_mlps import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from .serve.pack_four_bits import PackedWeights, pack_four_bits
 
 __all__ = [

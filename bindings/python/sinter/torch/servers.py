@@ -10,7 +10,7 @@ import bisect
 import logging
 import os
 import re
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -323,6 +323,15 @@ def take(log: str, what: str, layers: int, within: Optional[Sequence[int]] = Non
     sizes, later = ([size for size in each if within is None or size in within] for each in (store.settings.sizes, store.settings.later))
     more = f"; up to {later[-1]} as plans get ready in the background" if later else ""
     logging.getLogger(log).info("sinter: active in %s, for up to %d rows%s", what, max(sizes, default=0), more)
+
+
+def take_once(said: Set[Any], shape: Any, log: str, what: str, within: Optional[Sequence[int]] = None) -> None:
+    """As ``take`` for one layer; logs only the first layer of a shape. `said`: the shapes that were logged."""
+    if shape in said:
+        count(1)
+    else:
+        said.add(shape)
+        take(log, what, 1, within)
 
 
 def report(log: str, what: str) -> None:

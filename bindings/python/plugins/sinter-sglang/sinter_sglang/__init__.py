@@ -80,11 +80,7 @@ def _hook(servers: Any) -> Callable[..., Any]:
         """Counts an MLP when it is first taken, and logs the first one of a shape."""
         mlp.sinter_taken = True
         k, n, dtype = mlp.gate_up_proj.weight.shape[1], mlp.down_proj.weight.shape[1], mlp.down_proj.weight.dtype
-        if (k, n, dtype) in said:
-            servers.count(1)
-            return
-        said.add((k, n, dtype))
-        servers.take("sinter", f"SGLang's {type(mlp).__name__} of {k} x {n}", 1)
+        servers.take_once(said, (k, n, dtype), "sinter", f"SGLang's {type(mlp).__name__} of {k} x {n}")
 
     def forward(own: Callable[..., Any], self: Any, x: Any, *arguments: Any, **named: Any) -> Any:
         import torch

@@ -49,13 +49,10 @@ def hook(servers: Any, is_hopper: "Callable[[Any], bool]") -> Callable[..., Any]
         layer = getattr(config, "layer_id", None), w13.data_ptr()
         if layer in said:
             return
-        shape = tuple(w13.shape), tuple(w2.shape), w13.dtype
-        if shape in said:
-            servers.count(1)
-        else:
-            codes = " of e4m3" if w13.dtype.itemsize == 1 else ""
-            servers.take("sinter", f"SGLang's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}{codes}", 1, servers.EXPERTS_ROWS)
-        said.update((layer, shape))
+        said.add(layer)
+        shape, codes = (tuple(w13.shape), tuple(w2.shape), w13.dtype), " of e4m3" if w13.dtype.itemsize == 1 else ""
+        what = f"SGLang's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}{codes}"
+        servers.take_once(said, shape, "sinter", what, servers.EXPERTS_ROWS)
 
     return fused_experts
 

@@ -210,7 +210,7 @@ def _set_up(model: Any, servers: Any, rows: int, limit: Optional[int] = None) ->
 
 def _take_layers(model: Any, servers: Any) -> bool:
     """Whether the layers between two attentions are taken. If so, links the layers."""
-    from . import _codes, _formats, _layers, _norms, _prefill, _ranks, _taps
+    from . import _codes, _draft_states, _formats, _layers, _norms, _prefill, _ranks
 
     quantizer = ""
     try:
@@ -240,7 +240,7 @@ def _take_layers(model: Any, servers: Any) -> bool:
     _layers.replace(type(layers[0]), servers)
     chosen = bool(quantizer) and _prefill.chooses(model.vllm_config.compilation_config, servers.largest())
     _layers.link(layers, servers, folded, group, quantizer, chosen)
-    _taps.keep_streams(model)
+    _draft_states.keep_streams(model)
     how = f"{', norms folded' if folded else ''}{f', over {size} GPUs' if group else ''}{f', of {_formats.told(quantizer)}' if quantizer else ''}"
     servers.take(LOGGER, f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{how}", len(layers))
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{how.replace(', norms', ',')}")

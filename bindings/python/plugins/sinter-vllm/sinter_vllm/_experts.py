@@ -54,13 +54,9 @@ def watch(servers: Any, log: str) -> None:
         return True
 
     def see(w13: Any, w2: Any, scales: Any) -> None:
-        shape = tuple(w13.shape), tuple(w2.shape), w13.dtype
-        if shape in said:
-            servers.count(1)
-            return
-        said.add(shape)
-        codes = "" if scales is None else " of e4m3"
-        servers.take(log, f"vLLM's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}{codes}", 1, servers.EXPERTS_ROWS)
+        shape, codes = (tuple(w13.shape), tuple(w2.shape), w13.dtype), "" if scales is None else " of e4m3"
+        what = f"vLLM's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}{codes}"
+        servers.take_once(said, shape, log, what, servers.EXPERTS_ROWS)
 
     apply.is_sinters = True  # type: ignore[attr-defined]
     TritonExperts.apply = apply

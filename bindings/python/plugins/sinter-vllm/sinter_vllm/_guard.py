@@ -6,11 +6,12 @@ import logging
 from typing import Any, Callable
 
 
-def guarded(servers: Any, what: str, f: Callable[[], Any]) -> Any:
-    """What `f` returns; None if it raises. Then a warning says that `what` stays vLLM's."""
+def guarded(servers: Any, what: str, f: Callable[[], Any], failed: Callable[[], object] = lambda: None) -> Any:
+    """What `f` returns; None if it raises. Then `failed` is called, and a warning says that `what` stays vLLM's."""
     try:
         return f()
     except Exception as error:  # whatever it is, the engine runs
+        failed()
         servers.stay_away(what, f"{type(error).__name__}: {error}")
         return None
 
@@ -24,14 +25,10 @@ class Switch:
 
     def __call__(self, f: Callable[[], Any]) -> Any:
         """What `f` returns; None if it raises, or if an earlier function did."""
-        if self._off:
-            return None
-        try:
-            return f()
-        except Exception as error:  # whatever it is, vLLM computes
-            self._off = True
-            self._servers.stay_away(self._what, f"{type(error).__name__}: {error}")
-            return None
+        return None if self._off else guarded(self._servers, self._what, f, self._switch_off)
+
+    def _switch_off(self) -> None:
+        self._off = True
 
 
 def never_raises(f: Callable[[], Any]) -> Any:

@@ -4,7 +4,7 @@ The layers of a model are linked when it is first called, after weights and LoRA
 its attention's result to the next layer's queries, keys and values. It passes these and the residual stream to the next layer. vLLM
 computes the first layer's queries, keys and values, and the last layer's MLP. It also computes layers with more rows than plans are
 made for: in compiled graphs (`_prefill`), or else by the modules themselves. Layers of codes are linked in the same way (`_codes`). If a
-drafting model asks for states between layers, they are the plans' residual streams (`_taps`).
+drafting model asks for states between layers, they are the plans' residual streams (`_draft_states`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, List, Tuple
 
 import torch
 
-from . import _codes, _ranks, _taps
+from . import _codes, _draft_states, _ranks
 
 _LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
 _ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
@@ -70,8 +70,8 @@ def reason_against(model: Any, servers: Any, quantizer: str = "") -> str:
     )
 
     layers = list(model.layers)
-    if _taps.reason_against(model):
-        return _taps.reason_against(model)
+    if _draft_states.reason_against(model):
+        return _draft_states.reason_against(model)
     if len(layers) < 2 or len({type(layer) for layer in layers}) != 1:
         return "its layers are not all alike"
     attention = type(layers[0].self_attn)

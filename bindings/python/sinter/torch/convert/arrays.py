@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ..._builder import Builder, Value
 from ..._dtype import FACTS, DType
 from ..._shape import M
+from ..._value import Value
 
 Number = Union[int, float]
 
@@ -150,7 +150,7 @@ def aligned(array: Array, dims: int, folded: int, rank: int, own_rank: int) -> A
     return of(array.plain.reshape(*own[extra:])) if extra else array
 
 
-def together(builder: Builder, operands: Sequence[Any], rank: int) -> Tuple[List[Any], Tuple[int, ...]]:
+def together(operands: Sequence[Any], rank: int) -> Tuple[List[Any], Tuple[int, ...]]:
     """Operands of an element-wise op with their axes in one order, and that order. They broadcast as in numpy.
 
     `rank`: axes of the result.

@@ -206,7 +206,7 @@ def _axes(node: Any, x: Array) -> Tuple[int, ...]:
     return tuple(sorted({x.axis(axis, rank) for axis in chosen}))
 
 
-def _reduced(c: Converter, node: Any, x: Array, value: Value, axes: Tuple[int, ...], keep: bool, result: Any) -> Array:
+def _reduced(c: Converter, x: Array, value: Value, axes: Tuple[int, ...], keep: bool, result: Any) -> Array:
     """`value`, reduced over `axes` of x's order of memory, as the graph's value `result`."""
     dims, folded = c.rows.fold(result.shape)
     if keep and len(x.order) == len(dims):
@@ -232,7 +232,7 @@ def _reduce(kind: str) -> Handler:
             raise Refused(f"{kind} of predicates")
         else:
             value = getattr(value, kind)(axes, keepdims=keep)
-        return _reduced(c, node, x, value, axes, keep, node.meta["val"])
+        return _reduced(c, x, value, axes, keep, node.meta["val"])
 
     return convert
 
@@ -264,9 +264,9 @@ def _chosen(kind: str) -> Handler:
         if 0 in read:
             chosen = getattr(value, kind)((axis,), keepdims=keep)
             chosen = chosen.cast("pred") if str(x.value.dtype) == "pred" else chosen
-            first = _reduced(c, node, x, chosen, (axis,), keep, node.meta["val"][0])
+            first = _reduced(c, x, chosen, (axis,), keep, node.meta["val"][0])
         if 1 in read:
-            second = _reduced(c, node, x, _place(c, value, kind, axis, keep), (axis,), keep, node.meta["val"][1])
+            second = _reduced(c, x, _place(c, value, kind, axis, keep), (axis,), keep, node.meta["val"][1])
         return first, second
 
     return convert
@@ -291,7 +291,7 @@ def _argument_of(kind: str) -> Handler:
         axis = argument(node, 1, "dim")
         if axis is not None:
             own = _axis_with_places(x, node, axis)
-            return _reduced(c, node, x, _place(c, number(x.value, "s32"), kind, own, keep), (own,), keep, node.meta["val"])
+            return _reduced(c, x, _place(c, number(x.value, "s32"), kind, own, keep), (own,), keep, node.meta["val"])
         if x.folded or not x.value.rank:
             raise Refused("it reduces over M, or no axis")
         place = _place(c, number(x.plain, "s32").reshape(math.prod(x.dims)), kind, 0, False)
@@ -361,9 +361,9 @@ def _variance(c: Converter, node: Any, with_mean: bool) -> Any:
         variance = square(wide - mean).mean(axes, keepdims=keep)
         if correction:
             variance = variance * (count / (count - correction))
-        found[0] = _reduced(c, node, x, variance, axes, keep, results[0])
+        found[0] = _reduced(c, x, variance, axes, keep, results[0])
     if 1 in read:
-        found[1] = _reduced(c, node, x, mean if keep else wide.mean(axes), axes, keep, results[1])
+        found[1] = _reduced(c, x, mean if keep else wide.mean(axes), axes, keep, results[1])
     return tuple(found) if with_mean else found[0]
 
 

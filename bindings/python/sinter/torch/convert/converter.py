@@ -10,7 +10,7 @@ from ..._chain import Chain
 from ..._error import Error
 from ..._shape import M
 from .arrays import DTYPES, HALVES, Array, Refused, Rows, extent, of
-from .order import depth_first, reached
+from .walks import depth_first, reached
 
 #: Which arguments of the call that adds an op are operands of that op. A call that adds several ops has no row: the library
 #: numbers all of them.

@@ -86,7 +86,7 @@ def elementwise(c: Converter, node: Any, f: Callable[..., Value], arguments: Seq
         elif dtype in ("f32", *HALVES):
             found = float(found)
         operands.append(found)
-    values, order = together(c.builder, operands, len(dims))
+    values, order = together(operands, len(dims))
     result = f(*values)
     target = tuple(dims[order.index(i)] for i in range(len(order)))
     if result.shape != target:

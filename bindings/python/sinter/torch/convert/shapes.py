@@ -143,7 +143,7 @@ def _cat(c: Converter, node: Any) -> Array:
     arrays = [a if str(a.value.dtype) == dtype else a.with_value(a.value.cast(dtype)) for a in arrays]
     if len(arrays) == 1:
         return arrays[0]
-    values, order = together(c.builder, arrays, len(arrays[0].dims))
+    values, order = together(arrays, len(arrays[0].dims))
     at = Array(values[0], order, arrays[0].folded).axis(axis, rank)
     while len(values) > 64:
         values = [concat(values[i : i + 64], at) if len(values[i : i + 64]) > 1 else values[i] for i in range(0, len(values), 64)]

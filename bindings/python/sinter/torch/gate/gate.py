@@ -10,7 +10,7 @@ from ..convert.aten import TABLE
 from ..convert.attention import call_of, is_attention, scores_of
 from ..convert.converter import filled, target_of
 from ..convert.foreach import is_list
-from ..convert.order import reached
+from ..convert.walks import reached
 from ..convert.windows import by_channel
 from ..graph.rows_by_ids import IDS_MADE
 from ..partition.supported import computes

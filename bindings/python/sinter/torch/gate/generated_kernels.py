@@ -8,7 +8,7 @@ from typing import Any, Container, Dict, Iterable, List, Sequence, Set
 from ..convert.aten import TABLE, reduced_axes
 from ..convert.converter import filled, target_of
 from ..convert.foreach import is_list
-from ..convert.order import reached
+from ..convert.walks import reached
 from .library_kernels import MEMORY_SHARE, MEMORY_START_US
 from .sizes import Hint, bytes_of, count_of, hinted, sizes_of
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
-from ..convert.order import depth_first
+from ..convert.walks import depth_first
 
 #: The most computing ops in one part. With many more, a plan's search takes long, and fewer parts are equal.
 MOST_WORK = 64

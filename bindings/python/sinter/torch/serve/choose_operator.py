@@ -7,7 +7,7 @@ what only the other one needs is erased. So rows that no plan serves are compute
 from __future__ import annotations
 
 import operator
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
@@ -27,6 +27,15 @@ def _fake(plan: List[torch.Tensor], server: List[torch.Tensor]) -> _Two:
     return torch.empty_like(first), torch.empty_like(second)
 
 
+def replace_results(graph: torch.fx.Graph, node: Any, results: Sequence[Any]) -> None:
+    """Erases an operator of several results, whose readers then read `results`."""
+    for user in list(node.users):
+        assert user.target is operator.getitem, f"{user} takes all results of {node}"
+        user.replace_all_uses_with(results[user.args[1]])
+        graph.erase_node(user)
+    graph.erase_node(node)
+
+
 def choose(graph: torch.fx.Graph, plan: bool) -> int:
     """Replaces each ``plan_or_server`` by the results of the plan or of the server, and erases what nothing uses.
 
@@ -37,12 +46,7 @@ def choose(graph: torch.fx.Graph, plan: bool) -> int:
     found = [node for node in graph.nodes if node.op == "call_function" and node.target is target]
     for node in found:
         named: Dict[str, Any] = {**dict(zip(("plan", "server"), node.args)), **node.kwargs}
-        kept = named["plan" if plan else "server"]
-        for user in list(node.users):
-            assert user.target is operator.getitem, f"{user} takes all results of {node}"
-            user.replace_all_uses_with(kept[user.args[1]])
-            graph.erase_node(user)
-        graph.erase_node(node)
+        replace_results(graph, node, named["plan" if plan else "server"])
     if found:
         graph.eliminate_dead_code()
     return len(found)

@@ -6,7 +6,6 @@ range of rows. In ranges above every plan it replaces the operators, and Inducto
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Callable, List, Tuple
 
 import torch
@@ -14,6 +13,7 @@ from torch.utils import _pytree
 
 from ..runtime.gated_mlp import ACTIVATIONS
 from .between_op import sum_over
+from .choose_operator import replace_results
 
 #: (x, residual, weight, eps) -> (the norm of their sum, their sum).
 AddNorm = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], Tuple[torch.Tensor, torch.Tensor]]
@@ -75,13 +75,10 @@ def _replace(
         with graph.inserting_before(node):
             result: Any = graph.graph_copy(traced, dict(zip(inputs, (leaves[i] for i in places))))
         if isinstance(result, (tuple, list)):
-            for user in list(node.users):
-                assert user.target is operator.getitem, f"{user} takes all results of {node}"
-                user.replace_all_uses_with(result[user.args[1]])
-                graph.erase_node(user)
+            replace_results(graph, node, result)
         else:
             node.replace_all_uses_with(result)
-        graph.erase_node(node)
+            graph.erase_node(node)
     return len(found)
 
 
