@@ -68,9 +68,7 @@ class Builder(Handle):
         options = _abi.InputOptions(flags=_abi.INPUT_CONSTANT if flag(constant, "constant") else 0)
         if name is not None:
             options.name = encode(name, "name")
-        factors, powers = _strides(strides, len(dims))
-        if factors is not None:
-            options.strides, options.stride_m_powers = factors, powers
+        _set_strides(options, strides, len(dims))
         return self._add("input", int(kind), len(dims), int64s(dims), ctypes.byref(options))
 
     def constant(
@@ -125,9 +123,7 @@ class Builder(Handle):
         options = _abi.OutputOptions()
         if alias is not None:
             options.alias = self._own(alias)
-        factors, powers = _strides(strides, value.rank)
-        if factors is not None:
-            options.strides, options.stride_m_powers = factors, powers
+        _set_strides(options, strides, value.rank)
         call("sinter_chain_add_output", self._get(), number, ctypes.byref(options))
         self._outputs += 1
 
@@ -273,6 +269,12 @@ class Builder(Handle):
         if any(value.rank != first.rank for value in values):
             raise invalid("the operands of concat have different ranks")
         return self._add("concat", len(values), numbers, at)
+
+
+def _set_strides(options: Any, strides: Optional[Sequence[Stride]], rank: int) -> None:
+    factors, powers = _strides(strides, rank)
+    if factors is not None:
+        options.strides, options.stride_m_powers = factors, powers
 
 
 def _whole_index(index: Tuple[Any, ...], rank: int) -> List[slice]:

@@ -228,9 +228,7 @@ def linear(
 ) -> Value:
     """activation(x W + bias): x [.., in]; w is [out, in] ("oi", as nn.Linear stores it) or [in, out] ("io")."""
     b = builder_of(x)
-    options = _abi.LinearOptions(
-        layout=named(_abi.LAYOUT, layout, "layout"), activation=named(_abi.ACTIVATION, activation, "activation"), bias=b._optional(bias)
-    )
+    options = _abi.LinearOptions(**shared_fields(b, activation, layout, bias=bias))
     return b._add("linear", b._own(x), b._own(w), ctypes.byref(options))
 
 
@@ -246,14 +244,8 @@ def gemm_chain(
 ) -> Value:
     """activation(a w1 + bias1) w2 + bias2, cast to a's dtype. a [m, k]; w1 [n, k], w2 [l, n] ("oi")."""
     b = builder_of(a)
-    options = _abi.GemmChainOptions(
-        layout=named(_abi.LAYOUT, layout, "layout"),
-        activation=named(_abi.ACTIVATION, activation, "activation"),
-        bias1=b._optional(bias1),
-        bias2=b._optional(bias2),
-    )
-    numbers = (b._own(a), b._own(w1), b._own(w2))
-    return b._add("gemm_chain", *numbers, ctypes.byref(options))
+    options = _abi.GemmChainOptions(**shared_fields(b, activation, layout, bias1=bias1, bias2=bias2))
+    return b._add("gemm_chain", *map(b._own, (a, w1, w2)), ctypes.byref(options))
 
 
 def gated_ffn(
@@ -273,15 +265,8 @@ def gated_ffn(
     a [m, k]; gate and up [n, k], down [l, n] ("oi").
     """
     b = builder_of(a)
-    options = _abi.GatedFfnOptions(
-        layout=named(_abi.LAYOUT, layout, "layout"),
-        activation=named(_abi.ACTIVATION, activation, "activation"),
-        bias_gate=b._optional(bias_gate),
-        bias_up=b._optional(bias_up),
-        bias2=b._optional(bias2),
-    )
-    numbers = (b._own(a), b._own(gate), b._own(up), b._own(down))
-    return b._add("gated_ffn", *numbers, ctypes.byref(options))
+    options = _abi.GatedFfnOptions(**shared_fields(b, activation, layout, bias_gate=bias_gate, bias_up=bias_up, bias2=bias2))
+    return b._add("gated_ffn", *map(b._own, (a, gate, up, down)), ctypes.byref(options))
 
 
 def grouped_matmul(a: Value, w: Value, ids: Value, *, layout: str = "oi") -> Value:
@@ -335,18 +320,17 @@ def grouped_gated_ffn(
     b = builder_of(a)
     flags = gate_order(up_first, interleaved)
     flags |= _abi.GROUPED_WEIGHT_ON_INPUT if flag(weight_on_input, "weight_on_input") else 0
-    options = _abi.GroupedGatedFfnOptions(
-        layout=named(_abi.LAYOUT, layout, "layout"),
-        activation=named(_abi.ACTIVATION, activation, "activation"),
-        flags=flags,
-        bias1=b._optional(bias1),
-        bias2=b._optional(bias2),
-        alpha=number(alpha, "alpha"),
-        beta=number(beta, "beta"),
-        limit=number(limit, "limit"),
-    )
-    numbers = (b._own(a), b._own(ids), b._own(weights), b._own(w1), b._own(w2))
-    return b._add("grouped_gated_ffn", *numbers, ctypes.byref(options))
+    fields = shared_fields(b, activation, layout, bias1=bias1, bias2=bias2)
+    gate = {name: number(value, name) for name, value in (("alpha", alpha), ("beta", beta), ("limit", limit))}
+    options = _abi.GroupedGatedFfnOptions(flags=flags, **fields, **gate)
+    return b._add("grouped_gated_ffn", *map(b._own, (a, ids, weights, w1, w2)), ctypes.byref(options))
+
+
+def shared_fields(b: Builder, activation: str, layout: Optional[str] = None, **operands: Optional[Value]) -> Dict[str, int]:
+    """Fields of the ABI's options that several composites have: layout, activation, and operands that may be missing."""
+    of_layout = {} if layout is None else {"layout": named(_abi.LAYOUT, layout, "layout")}
+    numbers = {"activation": named(_abi.ACTIVATION, activation, "activation")}
+    return {**of_layout, **numbers, **{name: b._optional(value) for name, value in operands.items()}}
 
 
 def gate_order(up_first: bool, interleaved: bool) -> int:

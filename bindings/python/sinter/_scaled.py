@@ -10,7 +10,7 @@ from ._argument import flag, instance, named, number
 from ._builder import Builder
 from ._dtype import DType, DTypeLike
 from ._library import call
-from ._operators import gate_order
+from ._operators import gate_order, shared_fields
 from ._value import Value, builder_of
 
 
@@ -87,11 +87,8 @@ def scaled_matmul(
     ``accumulate`` "fast": sums of e4m3 may stay in the tensor cores; not with scales of k / 128 values.
     """
     b = _builder_of_scaled(a)
-    options = _abi.LinearOptions(
-        flags=named(_ACCUMULATE, accumulate, "accumulate"), activation=named(_abi.ACTIVATION, activation, "activation"), bias=b._optional(bias)
-    )
-    operands = (_scaled(b, a), _scaled(b, w))
-    return b._add("scaled_matmul", *operands, ctypes.byref(options))
+    options = _abi.LinearOptions(flags=named(_ACCUMULATE, accumulate, "accumulate"), **shared_fields(b, activation, bias=bias))
+    return b._add("scaled_matmul", _scaled(b, a), _scaled(b, w), ctypes.byref(options))
 
 
 def scaled_gemm_chain(
@@ -107,12 +104,8 @@ def scaled_gemm_chain(
 ) -> Value:
     """c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded."""
     b = _builder_of_scaled(a)
-    options = _abi.GemmChainOptions(
-        flags=named(_ACCUMULATE, accumulate, "accumulate"),
-        activation=named(_abi.ACTIVATION, activation, "activation"),
-        bias1=b._optional(bias1),
-        bias2=b._optional(bias2),
-    )
+    flags = named(_ACCUMULATE, accumulate, "accumulate")
+    options = _abi.GemmChainOptions(flags=flags, **shared_fields(b, activation, bias1=bias1, bias2=bias2))
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, w1), _scaled(b, w2), ctypes.byref(quantize_options))
     return b._add("scaled_gemm_chain", *operands, ctypes.byref(options))
@@ -133,13 +126,9 @@ def scaled_gated_ffn(
 ) -> Value:
     """c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up), not rounded."""
     b = _builder_of_scaled(a)
-    options = _abi.GatedFfnOptions(
-        flags=named(_ACCUMULATE, accumulate, "accumulate"),
-        activation=named(_abi.ACTIVATION, activation, "activation"),
-        bias_gate=b._optional(bias_gate),
-        bias_up=b._optional(bias_up),
-        bias2=b._optional(bias2),
-    )
+    flags = named(_ACCUMULATE, accumulate, "accumulate")
+    fields = shared_fields(b, activation, bias_gate=bias_gate, bias_up=bias_up, bias2=bias2)
+    options = _abi.GatedFfnOptions(flags=flags, **fields)
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, gate), _scaled(b, up), _scaled(b, down), ctypes.byref(quantize_options))
     return b._add("scaled_gated_ffn", *operands, ctypes.byref(options))
@@ -169,7 +158,7 @@ def scaled_grouped_gated_ffn(
 ) -> Value:
     """grouped_gated_ffn of e4m3 codes and scales: c is quantised, each term cast to bf16, and their sum f32."""
     b = _builder_of_scaled(a)
-    options = _abi.GroupedGatedFfnOptions(activation=named(_abi.ACTIVATION, activation, "activation"), flags=gate_order(up_first, interleaved))
+    options = _abi.GroupedGatedFfnOptions(**shared_fields(b, activation), flags=gate_order(up_first, interleaved))
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), b._own(ids), b._own(weights), _scaled(b, w1), _scaled(b, w2))
     return b._add("scaled_grouped_gated_ffn", *operands, ctypes.byref(quantize_options), ctypes.byref(options))
