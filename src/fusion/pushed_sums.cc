@@ -84,8 +84,8 @@ absl::Status CheckPushedSums(const Chain& chain, const std::vector<PlanStep>& st
 }
 
 // Searches the product's kernels. A kernel of few rows pushes all of them, and is charged for the
-// transfer of a block's last tile, which it cannot overlap. A kernel of many rows pushes the columns
-// that it has computed before its last turn, each turn's while it computes the next.
+// transfer of a block's last tile, which it cannot overlap. A kernel of many rows pushes the
+// columns that it has computed before its last turn, each turn's while it computes the next.
 std::optional<PushedSums::Pair> PushedSums::Best(const PlanStep& product, const PlanStep& sum,
                                                  bool behind) const {
   const ProductSequence part = LastProduct(product);
