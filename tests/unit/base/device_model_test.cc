@@ -115,7 +115,7 @@ TEST(BuiltinModels, SayOfEachFigureWhereItComesFrom) {
   }
   EXPECT_EQ(count[Origin::kArchitecture], 13);
   EXPECT_EQ(count[Origin::kMeasured], 15);
-  EXPECT_EQ(count[Origin::kFitted], 57);
+  EXPECT_EQ(count[Origin::kFitted], 56);
   const DeviceModel h100 = *BuiltinModel("h100");
   EXPECT_EQ(h100.provenance.size(), H200().provenance.size());
   for (const auto& [key, provenance] : h100.provenance) {
@@ -165,7 +165,7 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     begin = end;
     ++keys;
   }
-  EXPECT_EQ(keys, 88);
+  EXPECT_EQ(keys, 87);
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
