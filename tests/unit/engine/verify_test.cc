@@ -128,7 +128,8 @@ TEST(VerifyTest, AKernelThatIsWrongFromTheCompilerIsCaughtToo) {
 TEST(VerifyTest, AWrongKernelIsNotHandedOutAgainThoughSomebodyStillHoldsIt) {
   FakeWorld world{.wrong = {"grid"}};
   const auto engine = world.MakeEngine();
-  EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "fused");
+  const auto held = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(held->plan().name(), "fused");
   EXPECT_EQ(engine->Prepare(world.chain, 16, Verify()).value()->plan().name(), "unfused");
   EXPECT_EQ(engine->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
 }
