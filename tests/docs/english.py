@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-MOST = 225
+MOST = 220
 ENDINGS_C, ENDINGS_HASH = (".h", ".cc", ".cuh", ".hpp", ".rs", ".go", ".c"), (".py", ".sh", ".cmake", ".txt", ".toml")
 # Lists that programs write, and inputs whose lines are data.
 DATA = re.compile(r"(^|/)(golden|results|corpus|problems|graphs|kernels|as_typed)/|refused_\w+\.txt$|tests/docs/english(_test)?\.py$")
