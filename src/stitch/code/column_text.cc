@@ -148,7 +148,7 @@ std::string ColumnText::Declarations(const StitchPhase& phase) const {
 
 std::string ColumnText::Join(const StitchPhase& phase, StitchEmitter& emitter) const {
   const StitchSchedule& s = code_.schedule;
-  std::string leave, gather, join;
+  std::string leave, join;
   for (const ColumnPlace& place : places_) {
     if (LoopIn(phase, place.value) == nullptr) continue;
     const PlaceText column(code_, program_, place);
