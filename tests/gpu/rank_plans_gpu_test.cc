@@ -145,6 +145,36 @@ class RankPlans : public ::testing::Test {
       }
     }
   }
+  // The same of one output of bf16 whose rows are normed: within two units in the last place.
+  void ExpectNearReference(int64_t m) {
+    std::vector<const void*> inputs;
+    for (const auto& rank : ranks_)
+      for (const std::string& input : rank->inputs()) inputs.push_back(input.data());
+    std::vector<std::string> want(
+        ranks_.size(), std::string(static_cast<size_t>(*OutputBytes(chain_, 0, m)), '\0'));
+    std::vector<void*> outputs;
+    for (std::string& one : want) outputs.push_back(&one[0]);
+    ASSERT_OK(RunReference(chain_, m, inputs, outputs));
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      EXPECT_OK(ranks_[r]->group().GetStatus(nullptr));
+      const auto got = Got(ranks_[r]->Output(0, m));
+      double worst = 0;
+      for (size_t at = 0; at < got.size(); at += 2) {
+        const float exact = Bf16At(want[r], at);
+        worst = std::max(worst, static_cast<double>(std::abs(Bf16At(got, at) - exact)) /
+                                    std::max(1.0f, std::abs(exact)));
+      }
+      EXPECT_LE(worst, 2.0 / 128) << "rank " << r << ", m " << m;
+    }
+  }
+
+  static float Bf16At(const std::string& bytes, size_t at) {
+    uint32_t bits = 0;
+    std::memcpy(reinterpret_cast<char*>(&bits) + 2, bytes.data() + at, 2);
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
 
   Chain chain_;
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -157,6 +187,34 @@ TEST_F(RankPlans, OfALayerGiveTheReferencesBitsForEveryM) {
     ExpectReference(m);
   }
   LaunchOnce(0);
+}
+
+// Ops after a sum and after its norm, in its kernel; leaves differ from rank to rank.
+TEST_F(RankPlans, OpsAfterASumGiveTheReferencesBits) {
+  const auto chain = [](const char* inputs, const char* ops) {
+    return ReadChain("sum = all_reduce({bf16[M,512]}, $0); $1 out bf16($2)", Ranks(), inputs, ops);
+  };
+  const char* const kResidual = "r = f32({bf16[M,512]});";
+  const char* const kBias = "bias = spread(f32({bf16[512]}), sum);";
+  const Chain exact[] = {
+      chain(kBias, "f32(sum) + bias"),
+      chain(absl::StrCat(kResidual, kBias).c_str(), "f32(bf16(bias + f32(sum))) + r"),
+      chain(kResidual, "r + f32(sum) * 0.25"),
+      chain(kResidual, "r - f32(sum)"),
+  };
+  for (const Chain& one : exact) {
+    SCOPED_TRACE(one.ToString());
+    Make(one, 300, 512);
+    for (const int64_t m : {1, 2, 77, 300}) {
+      LaunchOnce(m);
+      ExpectReference(m);
+    }
+  }
+  Make(chain(kResidual, "r + f32(bf16(rmsnorm(sum, 1e-6, {bf16[512]})))"), 300, 512);
+  for (const int64_t m : {1, 2, 77, 300}) {
+    LaunchOnce(m);
+    ExpectNearReference(m);
+  }
 }
 
 // SINTER_GPU_RANK_CALLS calls; 100,000 unless given, or what 45 seconds hold.
